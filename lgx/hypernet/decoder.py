@@ -6,9 +6,9 @@ and names them as timm and transformers do. Shapes: n nodes with the same target
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from einops import rearrange
@@ -62,6 +62,15 @@ class Factors:
         height, width = self.kernel
         return rearrange(self.a @ self.b.transpose(1, 2), "n (out kh) (inp kw) -> n out inp kh kw", kh=height, kw=width)
 
+    def low_rank_tensors(self, transposed: bool) -> list[LowRankTensor]:
+        """The n products A Bᵀ, or B Aᵀ, of matrices.
+
+        The rank is padded with zeros to a multiple of 16, because products with other sizes are a tenth slower.
+        """
+        a, b = (F.pad(t, (0, -t.shape[2] % 16)) if t.shape[2] % 16 else t for t in (self.a, self.b))
+        left, right = (b, a) if transposed else (a, b)
+        return [LowRankTensor(x, y.T) for x, y in zip(left.unbind(), right.unbind(), strict=True)]
+
 
 class Decoder(nn.Module, ABC):
     """Predicts raw parameters from node embeddings."""
@@ -72,6 +81,14 @@ class Decoder(nn.Module, ABC):
         Args:
             target: What to predict; its count does not matter.
         """
+
+    def order(self, target: Target) -> Any:
+        """A key to sort targets by: neighbors share more computations. By default, all are equal.
+
+        Args:
+            target: What to predict; its count does not matter.
+        """
+        return 0
 
     @abstractmethod
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
@@ -99,11 +116,11 @@ def tile(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     Returns:
         A tensor of the wanted shape.
     """
-    for dim, (want, have) in enumerate(zip(shape, tensor.shape, strict=True)):
-        if want > have:
-            whole, rest = divmod(want, have)
-            tensor = torch.cat([tensor] * whole + [tensor.narrow(dim, 0, rest)] * (rest > 0), dim)
-    return tensor[tuple(slice(size) for size in shape)]
+    if any(want > have for want, have in zip(shape, tensor.shape, strict=True)):
+        tensor = tensor.repeat([-(-want // have) for want, have in zip(shape, tensor.shape, strict=True)])
+    for dim, want in enumerate(shape):
+        tensor = tensor.narrow(dim, 0, want) if want < tensor.shape[dim] else tensor
+    return tensor
 
 
 def weight_scale(shape: tuple[int, ...]) -> float:
@@ -118,15 +135,67 @@ def weight_scale(shape: tuple[int, ...]) -> float:
     return math.sqrt((1 if depthwise else 2) / math.prod(shape[1:]))
 
 
+@dataclass(frozen=True)
+class Stack:
+    """Predicted parameters that are computed together.
+
+    Attributes:
+        names: Index of the graph, and name, of each parameter.
+        values: (n, ...) of n parameters of one shape, their factors, or the numbers of vectors one after the other.
+        transposed: Whether the model stores the transpose of the factors' product.
+        sizes: Number of vectors and size of each, in turn, if these are vectors.
+    """
+
+    names: Sequence[tuple[int, str]]
+    values: Tensor | Factors
+    transposed: bool = False
+    sizes: Sequence[tuple[int, int]] = ()
+
+    @property
+    def tensors(self) -> Sequence[Tensor]:
+        """The parameters, each as a view."""
+        if isinstance(self.values, Factors):
+            return self.values.low_rank_tensors(self.transposed)
+        if self.sizes:
+            return self.values.split([size for count, size in self.sizes for _ in range(count)])
+        return self.values.unbind()
+
+    def dense(self) -> "Stack":
+        """The same parameters without factors."""
+        if not isinstance(self.values, Factors):
+            return self
+        products = self.values.a @ self.values.b.mT
+        return replace(self, values=products.mT.contiguous() if self.transposed else products)
+
+    def of_equal_sizes(self) -> Sequence[Tensor]:
+        """Dense parameters, (n, ...), or (n, size) for each size of vectors."""
+        assert isinstance(self.values, Tensor)
+        if not self.sizes:
+            return [self.values]
+        parts = self.values.split([math.prod(size) for size in self.sizes])
+        return [part.view(size) for part, size in zip(parts, self.sizes, strict=True)]
+
+
 def normalize_bias(raw: Tensor) -> Tensor:
-    """Map raw biases, (n, size), to values between -1 and 1, element by element (GHN-3)."""
+    """Map raw biases to values between -1 and 1, element by element (GHN-3)."""
     return torch.tanh(0.2 * raw)
 
 
-def postprocess(
-    node: Node, decoded: Tensor | Factors, dense: bool, class_position_std: float = 0.0
-) -> list[dict[str, Tensor]]:
-    """Tile and normalize the raw predictions for n nodes that differ only in their parameter's name.
+def normalize_norm_weight(raw: Tensor) -> Tensor:
+    """Map raw weights of norms to values between 0 and 2, element by element (GHN-3)."""
+    return 2 * torch.sigmoid(0.5 * raw)
+
+
+def join_vectors(stacks: Sequence[Stack], normalize: Callable[[Tensor], Tensor]) -> Stack:
+    """Normalize raw vectors of different sizes, (n, size) each, as one vector."""
+    raw = [stack.values for stack in stacks if isinstance(stack.values, Tensor)]
+    flat = torch.cat([values.flatten() for values in raw])
+    names = [name for stack in stacks for name in stack.names]
+    return Stack(names, normalize(flat), sizes=[(len(values), values.shape[1]) for values in raw])
+
+
+def postprocess(node: Node, decoded: Tensor | Factors, class_position_std: float = 0.0) -> dict[str, Tensor | Factors]:
+    """Tile the raw predictions for n nodes that differ only in their parameter's name, and scale those of matrices.
 
     The matrices and tables of a text model get the standard deviation of GPT-2's own initialization. LoGAH's code
     divides matrices by their deviation first; TAL's, which is based on an older version, uses He's. With He's, and
@@ -136,40 +205,37 @@ def postprocess(
     Args:
         node: The node, without its parameter's name.
         decoded: The decoder's output for the n nodes; see :meth:`~lgx.hypernet.decoder.Decoder.decode`.
-        dense: False keeps matrices as :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor` if they have factors.
         class_position_std: See :class:`~lgx.hypernet.hypernet.HypernetConfig`.
 
     Returns:
-        For each node its tensors under name patterns: ``{0}`` stands for the parameter's name, ``{1}`` for the name
-        without ``.weight``.
+        The n parameters, (n, ...), under name patterns: ``{0}`` stands for the parameter's name, ``{1}`` for the name
+        without ``.weight``. Vectors are not normalized yet.
     """
-    op, shape = node.op, node.shape
-    if op == "pos_enc" and node.form != "table":
-        return [{"{0}": _position_embedding(raw, shape, class_position_std)} for raw in _dense_tensor(decoded)]
+    op, shape, form = node.op, node.shape, node.form
+    if op == "pos_enc" and form != "table":
+        return {"{0}": _position_embeddings(_dense_tensor(decoded), shape, class_position_std)}
     if op == "bias":
         vectors = _dense_tensor(decoded)
-        tiled = _deinterleaved(tile(vectors, (len(vectors), *shape)), node.fused)
-        return [{"{0}": vector} for vector in normalize_bias(tiled)]
+        return {"{0}": _deinterleaved(tile(vectors, (len(vectors), *shape)), node.fused)}
     if op == "ln":
         pairs = _dense_tensor(decoded)
-        raw_weights, raw_biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
-        weights = 2 * torch.sigmoid(0.5 * raw_weights)  # between 0 and 2 (GHN-3)
-        both = zip(weights, normalize_bias(raw_biases), strict=True)
-        return [{"{1}.weight": weight, "{1}.bias": bias} for weight, bias in both]
-    scale = GPT2_STD if node.form in ("table", "transposed") else weight_scale(shape)
+        weights, biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
+        return {"{1}.weight": weights, "{1}.bias": biases}
+    scale = GPT2_STD if form in ("table", "transposed") else weight_scale(shape)
     if isinstance(decoded, Factors):
         if decoded.a.shape[1] < decoded.b.shape[1]:  # the smaller factor scales the product
             decoded = replace(decoded, a=decoded.a * scale)
         else:
             decoded = replace(decoded, b=decoded.b * scale)
-        if len(shape) == 2:
-            return [{"{0}": weight.to_dense() if dense else weight} for weight in _low_rank_tensors(decoded, node)]
+        if len(shape) == 2:  # tiling repeats rows of both factors
+            count, _, rank = decoded.a.shape
+            a = _deinterleaved(tile(decoded.a, (count, shape[0], rank)), node.fused)
+            return {"{0}": replace(decoded, a=a, b=tile(decoded.b, (count, shape[1], rank)))}
         weights = decoded.to_dense()
     else:
         weights = decoded * scale
-    weights = tile(weights, (len(weights), *shape, 1, 1)[:5])
-    reshaped = [weight.reshape(shape) for weight in weights]
-    return [{"{0}": weight.T.contiguous() if node.form == "transposed" else weight} for weight in reshaped]
+    weights = tile(weights, (len(weights), *shape, 1, 1)[:5]).reshape(-1, *shape)
+    return {"{0}": weights.mT.contiguous() if form == "transposed" else weights}
 
 
 def _dense_tensor(decoded: Tensor | Factors) -> Tensor:
@@ -177,28 +243,21 @@ def _dense_tensor(decoded: Tensor | Factors) -> Tensor:
     return decoded.to_dense() if isinstance(decoded, Factors) else decoded
 
 
-def _low_rank_tensors(factors: Factors, node: Node) -> list[LowRankTensor]:
-    """The n weights as products; tiling repeats rows of A and of B."""
-    count, _, rank = factors.a.shape
-    a = _deinterleaved(tile(factors.a, (count, node.shape[0], rank)), node.fused)
-    return LowRankTensor.unbind_products(a, tile(factors.b, (count, node.shape[1], rank)), node.form == "transposed")
-
-
 def _deinterleaved(rows: Tensor, fused: int) -> Tensor:
     """(n, size, ...) with rows of the fused matrices in turn -> (n, size, ...) with one matrix after the other."""
     return rows if fused == 1 else rearrange(rows, "n (rows fused) ... -> n (fused rows) ...", fused=fused)
 
 
-def _position_embedding(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:
-    """Tile to (1, D, s, s) and return (1, 1 + s², D): the class token's row, then the positions row by row."""
-    tokens = tile(raw, shape)[0].flatten(1).T
-    row = tokens.new_zeros(1, tokens.shape[1])
+def _position_embeddings(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:
+    """Tile to (n, 1, D, s, s) and return (n, 1, 1 + s², D): the class token's row, then the positions row by row."""
+    tokens = tile(raw, (len(raw), *shape)).flatten(3).mT
+    row = tokens.new_zeros(len(raw), 1, 1, shape[1])
     if class_position_std:
         row = torch.randn_like(row) * class_position_std
-    return torch.cat([row, tokens]).unsqueeze(0)
+    return torch.cat([row, tokens], dim=2)
 
 
-def apply_attention_gain(parameters: Mapping[str, Tensor], gain: float) -> dict[str, Tensor]:
+def apply_attention_gain(stack: Stack, gain: float) -> Stack:
     """Scale the contribution of attention to the residual stream, relative to the other contributions.
 
     At the start of training, attention outputs the mean over the N tokens. The variance of that mean is only 1/N of the
@@ -210,22 +269,26 @@ def apply_attention_gain(parameters: Mapping[str, Tensor], gain: float) -> dict[
     architectures).
 
     Args:
-        parameters: Predicted parameters by name, of timm's ViT or transformers' GPT-2.
+        stack: Predicted parameters of timm's ViT or transformers' GPT-2.
         gain: g > 0.
 
     Returns:
         The same parameters, with the output projections of attention multiplied by g, and the output projections of
         MLPs and the position embedding divided by g.
     """
-    scaled = dict(parameters)
-    for name, tensor in parameters.items():
-        if name.endswith((*_ATTENTION, *_OTHERS)):
-            factor = gain if name.endswith(_ATTENTION) else 1 / gain
-            if isinstance(tensor, LowRankTensor):
-                scaled[name] = LowRankTensor(tensor.a * factor, tensor.b)
-            else:
-                scaled[name] = tensor * factor
-    return scaled
+    factors = [
+        gain if name.endswith(_ATTENTION) else 1 / gain if name.endswith(_OTHERS) else 1.0 for _, name in stack.names
+    ]
+    if set(factors) == {1.0}:
+        return stack
+    if isinstance(stack.values, Factors):
+        return replace(stack, values=replace(stack.values, a=_scaled(stack.values.a, factors)))
+    return replace(stack, values=_scaled(stack.values, factors))
+
+
+def _scaled(values: Tensor, factors: Sequence[float]) -> Tensor:
+    """Multiply each of n parameters (n, ...) by its factor."""
+    return values * values.new_tensor(factors).view(-1, *[1] * (values.ndim - 1))
 
 
 class ConvDecoder(Decoder):

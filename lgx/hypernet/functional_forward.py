@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from lgx.architectures import Architecture
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
-from lgx.hypernet.hypernet import Hypernet, add_class_token
-from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.hypernet import Hypernet, add_class_token, by_name, sum_of_norms
+from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 
 @lru_cache(maxsize=2048)
@@ -189,22 +189,22 @@ def meta_batch_loss(
         The mean loss over the architectures, a scalar or (k,), and the mean of Σ ‖W‖_F over the predicted parameters, a
         scalar, which the training penalizes.
     """
-    projections: list[Tensor] = []
+    convention = hypernet.config.convention
+    graphs = [computational_graph(architecture, convention) for architecture in architectures]
     if projection == "predicted":
-        predicted, projections = predict_with_projections(hypernet, architectures, width, task_embedding)
-    else:
-        predicted = hypernet.predict_many(architectures, task_embedding, dense=False)
+        graphs += [projection_graph(architecture, width, convention) for architecture in architectures]
+    stacks = hypernet.predict_stacks(graphs, task_embedding)
+    predicted = by_name(stacks, len(graphs))
     losses = []
-    for i, (architecture, parameters) in enumerate(zip(architectures, predicted, strict=True)):
-        logits, features = functional_forward_with_features(architecture, parameters, inputs)
+    for i, architecture in enumerate(architectures):
+        add_class_token(architecture, predicted[i])
+        logits, features = functional_forward_with_features(architecture, predicted[i], inputs)
         if projection == "predicted":
-            features = F.linear(features, projections[i])
-            parameters[_PROJECTION] = projections[i]
+            features = F.linear(features, predicted[len(architectures) + i][_PROJECTION])
         elif projection == "random":
             features = nn.Linear(architecture.embed_dim, width, device=inputs.device)(features)
         losses.append(loss(logits, features))
-    norms = [torch.stack(list(map(frobenius_norm, parameters.values()))).sum() for parameters in predicted]
-    return torch.stack(losses).mean(dim=0), torch.stack(norms).mean()
+    return torch.stack(losses).mean(dim=0), sum_of_norms(stacks) / len(architectures)
 
 
 def predict_with_projections(

@@ -12,10 +12,23 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, ViTArchitecture
 from lgx.core.schema import Field, at_most, between, check_fields, one_of, or_none
 from lgx.errors import UserError
-from lgx.hypernet.decoder import ConvDecoder, Decoder, Target, TargetKind, apply_attention_gain, postprocess
+from lgx.hypernet.decoder import (
+    ConvDecoder,
+    Decoder,
+    Factors,
+    Stack,
+    Target,
+    TargetKind,
+    apply_attention_gain,
+    join_vectors,
+    normalize_bias,
+    normalize_norm_weight,
+    postprocess,
+)
 from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, is_token_embedding
 from lgx.hypernet.low_rank_decoder import Layout, LowRankDecoder
+from lgx.hypernet.low_rank_tensor import frobenius_norms
 
 
 @dataclass(frozen=True)
@@ -192,10 +205,20 @@ class Hypernet(nn.Module):
         Returns:
             For each graph the parameters by name, without a class token.
         """
+        stacks = self.predict_stacks(graphs, task_embedding)
+        return by_name([stack.dense() for stack in stacks] if dense else stacks, len(graphs))
+
+    def predict_stacks(self, graphs: Sequence[Graph], task_embedding: Tensor | None = None) -> list[Stack]:
+        """Predict the parameters of all nodes of computational graphs, as stacks of those that are computed together.
+
+        Args:
+            graphs: See :meth:`predict_graphs`.
+            task_embedding: See :meth:`predict`.
+        """
         self._check_task(task_embedding)
         # The matrices are small, so float32 costs little, and their values can overflow a lower precision.
         with torch.autocast(next(self.parameters()).device.type, enabled=False):
-            return self.decode(graphs, self.encode(graphs, task_embedding), dense)
+            return self.decode(graphs, self.encode(graphs, task_embedding))
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without a head, with shared layers, or too large for the decoder."""
@@ -217,18 +240,16 @@ class Hypernet(nn.Module):
         task = None if task_embedding is None else task_embedding.to(parameter)
         return cast(Tensor, self.encoder(GraphBatch.from_graphs(graphs).to(parameter.device), task))
 
-    def decode(self, graphs: Sequence[Graph], embedded: Tensor, dense: bool = True) -> list[dict[str, Tensor]]:
+    def decode(self, graphs: Sequence[Graph], embedded: Tensor) -> list[Stack]:
         """Predict the parameters of all nodes from their embeddings.
 
         Args:
             graphs: G graphs.
             embedded: The result of :meth:`encode` for them, (G, N, D).
-            dense: See :meth:`predict`.
 
         Returns:
-            For each graph the parameters by name, without a class token.
+            All parameters of all graphs, without class tokens.
         """
-        predicted: list[dict[str, Tensor]] = [{} for _ in graphs]
         groups: dict[Node, list[tuple[int, int, str]]] = defaultdict(list)  # nodes that differ only in the name
         aligned = (self.config.decoder, self.config.layout) == ("low_rank", "aligned")
         for g, graph in enumerate(graphs):
@@ -236,17 +257,23 @@ class Hypernet(nn.Module):
                 if node.parameter is not None:
                     kind = replace(node, parameter=None, fused=node.fused if aligned else 1)
                     groups[kind].append((g, n, node.parameter))
-        members = list(chain(*groups.values()))
+        targets = {kind: self._target(kind, len(group)) for kind, group in groups.items()}
+        targets = dict(sorted(targets.items(), key=lambda item: self.decoder.order(item[1])))
+        members = list(chain(*(groups[kind] for kind in targets)))
         x = embedded[[g for g, _, _ in members], [n for _, n, _ in members]]  # nodes with a parameter, group by group
-        targets = [self._target(kind, len(group)) for kind, group in groups.items()]
-        for (kind, group), decoded in zip(groups.items(), self.decoder.decode(x, targets), strict=True):
-            finished = postprocess(kind, decoded, dense, self.config.class_position_std)
-            for (g, _, name), tensors in zip(group, finished, strict=True):
-                stem = name.removesuffix(".weight")
-                predicted[g].update({pattern.format(name, stem): tensor for pattern, tensor in tensors.items()})
-        if self.config.attention_gain != 1:
-            predicted = [apply_attention_gain(parameters, self.config.attention_gain) for parameters in predicted]
-        return predicted
+        stacks: dict[str, list[Stack]] = {"matrix": [], "{1}.weight": [], "bias": []}
+        for kind, decoded in zip(targets, self.decoder.decode(x, list(targets.values())), strict=True):
+            for pattern, values in postprocess(kind, decoded, self.config.class_position_std).items():
+                names = [(g, pattern.format(name, name.removesuffix(".weight"))) for g, _, name in groups[kind]]
+                # Vectors
+                which = pattern if pattern == "{1}.weight" else "bias" if kind.op in ("bias", "ln") else "matrix"
+                stacks[which].append(Stack(names, values, kind.form == "transposed"))
+        gain = self.config.attention_gain
+        joined = [apply_attention_gain(stack, gain) if gain != 1 else stack for stack in stacks["matrix"]]
+        for name, normalize in (("{1}.weight", normalize_norm_weight), ("bias", normalize_bias)):
+            if stacks[name]:
+                joined.append(join_vectors(stacks[name], normalize))
+        return joined
 
     def tiled_parameters(self, graph: Graph) -> list[str]:
         """Names of the parameters that are tiled because they have more outputs or inputs than ``max_shape``.
@@ -287,6 +314,22 @@ class Hypernet(nn.Module):
             )  # fmt: skip
         if task_embedding is not None and task_embedding.shape != (wanted,):
             raise UserError(f"task embedding: expected {wanted} numbers, got shape {tuple(task_embedding.shape)}")
+
+
+def by_name(stacks: Sequence[Stack], count: int) -> list[dict[str, Tensor]]:
+    """The parameters of each of so many graphs by their names."""
+    parameters: list[dict[str, Tensor]] = [{} for _ in range(count)]
+    for stack in stacks:
+        for (g, name), tensor in zip(stack.names, stack.tensors, strict=True):
+            parameters[g][name] = tensor
+    return parameters
+
+
+def sum_of_norms(stacks: Sequence[Stack]) -> Tensor:
+    """Σ ‖W‖_F over all parameters, a scalar in float32 or float64."""
+    products = [(stack.values.a, stack.values.b) for stack in stacks if isinstance(stack.values, Factors)]
+    others = chain(*(stack.of_equal_sizes() for stack in stacks if isinstance(stack.values, Tensor)))
+    return frobenius_norms(products, list(others)).sum()
 
 
 def add_class_token(architecture: Architecture, parameters: dict[str, Tensor]) -> None:

@@ -6,7 +6,8 @@ Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -54,13 +55,26 @@ def sliced_linear(layer: nn.Linear, slices: Sequence[OutputSlice]) -> list[Tenso
     Returns:
         For each slice ``layer(inputs).flatten(1)[:, start:stop]``, (n, stop - start).
     """
-    spans = [(part.start, part.stop) for part in slices]
-    outputs: tuple[Tensor, ...] = _SlicedLinear.apply(layer.weight, layer.bias, spans, *(s.inputs for s in slices))
-    return list(outputs)
+    # On a GPU one pass over the weight is faster than many small products.
+    least = MIN_BLOCK_SIZE if layer.weight.is_cpu else len(layer.weight)
+    blocks = _blocks([(part.start, part.stop) for part in slices], len(layer.weight), least)
+    rows = [part.inputs.unbind(1) if part.inputs.shape[1] > 1 else [part.inputs.flatten(1)] for part in slices]
+    inputs = [_cat([rows[piece.slice][piece.row] for piece in pieces], 0) for pieces in blocks.values()]
+    outputs: list[dict[int, Tensor]] = [{} for _ in slices]
+    for pieces, computed in zip(blocks.values(), sliced_products(layer, list(blocks), inputs), strict=True):
+        counts = [len(slices[piece.slice].inputs) for piece in pieces]
+        for piece, part in zip(pieces, computed.split(counts), strict=True):
+            outputs[piece.slice][piece.start] = part
+    return [_cat([parts[start] for start in sorted(parts)], 1) for parts in outputs]
+
+
+def sliced_products(layer: nn.Linear, spans: Sequence[Span], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Compute the outputs (start, stop) of a linear layer for each input, (n, in) -> (n, stop - start)."""
+    return list(_SlicedLinear.apply(layer.weight, layer.bias, spans, *inputs))
 
 
 class _SlicedLinear(torch.autograd.Function):
-    """See :func:`sliced_linear`."""
+    """See :func:`sliced_products`."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor, spans: Sequence[Span], *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -71,39 +85,36 @@ class _SlicedLinear(torch.autograd.Function):
             weight: (out, in).
             bias: (out,).
             spans: (start, stop) of each slice.
-            *inputs: (n, rows, in) of each slice.
+            *inputs: (n, in) of each slice.
 
         Returns:
             (n, stop - start) for each slice.
         """
-        ctx.save_for_backward(weight, bias, *inputs)
-        # On a GPU one pass over the weight is faster than many small products.
-        ctx.blocks = _blocks(spans, len(weight), MIN_BLOCK_SIZE if weight.is_cpu else len(weight))
-        outs = [x.new_empty(len(x), stop - start) for x, (start, stop) in zip(inputs, spans, strict=True)]
-        for (start, stop), pieces in ctx.blocks.items():
-            joined = torch.cat([inputs[piece.slice][:, piece.row] for piece in pieces])
-            computed = torch.addmm(bias[start:stop], joined, weight[start:stop].T)
-            counts = [len(inputs[piece.slice]) for piece in pieces]
-            for piece, out in zip(pieces, computed.split(counts), strict=True):
-                outs[piece.slice][:, piece.start : piece.start + stop - start] = out
-        return tuple(outs)
+        ctx.save_for_backward(weight, *inputs)
+        ctx.spans = spans
+        return tuple(
+            torch.addmm(bias[start:stop], x, weight[start:stop].T)
+            for x, (start, stop) in zip(inputs, spans, strict=True)
+        )
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of weight, bias and inputs, in their shapes."""
-        weight, bias, *inputs = ctx.saved_tensors
-        of_weight, of_bias, *of_inputs = (torch.zeros_like(t) for t in (weight, bias, *inputs))
-        for (start, stop), pieces in ctx.blocks.items():
-            joined = torch.cat([inputs[piece.slice][:, piece.row] for piece in pieces])
-            parts = [gradients[piece.slice][:, piece.start : piece.start + stop - start] for piece in pieces]
-            gradient = torch.cat(parts)
-            of_weight[start:stop].addmm_(gradient.T, joined)
-            of_bias[start:stop] += gradient.sum(dim=0)
-            of_joined = (gradient @ weight[start:stop]).split([len(part) for part in parts])
-            for piece, of_row in zip(pieces, of_joined, strict=True):
-                of_inputs[piece.slice][:, piece.row] += of_row
+        weight, *inputs = ctx.saved_tensors
+        of_weight = torch.zeros_like(weight)
+        of_bias = weight.new_zeros(len(weight))
+        ones = weight.new_ones(max(map(len, inputs)))
+        for (start, stop), x, gradient in zip(ctx.spans, inputs, gradients, strict=True):
+            of_weight[start:stop].addmm_(gradient.T, x)
+            of_bias[start:stop].addmv_(gradient.T, ones[: len(x)])
+        of_inputs = [g @ weight[slice(*span)] for span, g in zip(ctx.spans, gradients, strict=True)]
         return of_weight, of_bias, None, *of_inputs
+
+
+def _cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
+    """Concatenate tensors; a single one is not copied."""
+    return torch.cat(list(tensors), dim) if len(tensors) > 1 else tensors[0]
 
 
 class _Piece(NamedTuple):
@@ -233,11 +244,7 @@ class LowRankDecoder(Decoder):
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """Layout ``official``, from hidden features (N, 8 D)."""
         spans = [self._spans_a(target) for target in targets] + [[_span_b(target)] for target in targets]
-        # Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input m has max_size.
-        wanted = [
-            (ranges[0][0] * self.rank // self.max_size, -(-ranges[-1][1] * self.rank // self.max_size))
-            for ranges in spans
-        ]
+        wanted = [self._inputs(ranges) for ranges in spans]
         slices: list[OutputSlice] = []
         for m, ranges, (first, _) in zip(self._mixed(hidden, targets, wanted), spans, wanted, strict=True):
             offset = first * self.max_size
@@ -252,6 +259,8 @@ class LowRankDecoder(Decoder):
     def _mixed(self, hidden: Tensor, targets: Sequence[Target], wanted: Sequence[Span]) -> list[Tensor]:
         """Compute the inputs m of the linear map, first for every target's A, then for every target's B.
 
+        Neighboring targets that need the same are computed together; see :meth:`order`.
+
         Args:
             hidden: Hidden features of the MLP, (N, 8 D).
             targets: The targets of these nodes.
@@ -260,16 +269,32 @@ class LowRankDecoder(Decoder):
         Returns:
             (n, stop - start, r) for each factor.
         """
-        nodes = hidden[:, None].split([target.count for target in targets])  # (n, 1, 8 D)
-        halves = [0] * len(targets) + [self.rank] * len(targets)
-        slices = [
-            OutputSlice(x, (half + start) * self.rank, (half + stop) * self.rank)
-            for x, half, (start, stop) in zip(nodes * 2, halves, wanted, strict=True)
-        ]
-        return [
-            rearrange(F.relu(mixed), "n (inputs r) -> n inputs r", r=self.rank)
-            for mixed in sliced_linear(self.fc3, slices)
-        ]
+        inputs: list[Tensor] = []
+        spans: list[Span] = []
+        counts: list[list[int]] = []  # of the nodes of each target in each block
+        for offset, half in ((0, wanted[: len(targets)]), (self.rank, wanted[len(targets) :])):
+            blocks = [
+                (span, [target.count for _, target in block])
+                for span, block in groupby(zip(half, targets, strict=True), itemgetter(0))
+            ]
+            spans += [((offset + first) * self.rank, (offset + last) * self.rank) for (first, last), _ in blocks]
+            counts += [count for _, count in blocks]
+            inputs += hidden.split([sum(count) for _, count in blocks])
+        mixed: list[Tensor] = []
+        for count, computed in zip(counts, sliced_products(self.fc3, spans, inputs), strict=True):
+            mixed += rearrange(F.relu(computed), "n (inputs r) -> n inputs r", r=self.rank).split(count)
+        return mixed
+
+    def order(self, target: Target) -> Any:
+        """See :class:`Decoder`."""
+        return [self._inputs(spans) for spans in ([_span_b(target)], self._spans_a(target))]
+
+    def _inputs(self, rows: Sequence[Span]) -> Span:
+        """The inputs (start, stop) of the linear map, among r, that rows of a factor need.
+
+        Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input has max_size.
+        """
+        return rows[0][0] * self.rank // self.max_size, -(-rows[-1][1] * self.rank // self.max_size)
 
     def _spans_a(self, target: Target) -> list[Span]:
         """Rows (start, stop) of A that a target needs; of a norm those of the weight, then those of the bias.
@@ -322,5 +347,5 @@ def _factors(target: Target, a: Tensor, b: Tensor) -> Factors:
 
 def _vectors(target: Target, a: list[Tensor], b: Tensor) -> Tensor:
     """Multiply (n, size, r) of a bias, or of a norm's weight and of its bias, by (n, 1, r)."""
-    vectors = [(rows * b).sum(dim=2) for rows in a]
+    vectors = [(rows @ b.mT).squeeze(2) for rows in a]
     return torch.stack(vectors, dim=1) if target.kind == "norm" else vectors[0]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, cast
 
 import torch
@@ -54,42 +55,24 @@ def dense_is_faster(rows: int, outputs: int, inputs: int, rank: int) -> bool:
 
 
 class _FactoredLinear(torch.autograd.Function):
-    """See :func:`factored_linear`.
-
-    The rank is padded with zeros to a multiple of 16, because products with other sizes are a tenth slower. If there is
-    padding, its first column in A holds the bias and the same column of x Bᵀ holds ones. The product then adds the
-    bias, and its gradient needs no sum over the rows.
-    """
+    """See :func:`factored_linear`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None) -> Tensor:
         """(n, in), (r, in), (out, r), (out,) -> (n, out)."""
-        rank = a.shape[1]
-        padding = -a.shape[1] % 16
-        wide_b, wide_a = F.pad(b, (0, 0, 0, padding)), F.pad(a, (0, padding))
-        inner = _multiply(x, wide_b)
-        if bias is not None and padding:
-            inner[:, rank] = 1
-            wide_a[:, rank] = bias
+        inner = _multiply(x, b)
         ctx.save_for_backward(x, b, a, inner)
-        ctx.biased = bias is not None
-        ctx.padding = padding
-        y = _multiply(inner, wide_a)
-        return y if bias is None or padding else y.add_(bias)
+        return _multiply(inner, a, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor | None]:
         """Compute the gradients of x, b, a and the bias, in their shapes."""
         x, b, a, inner = ctx.saved_tensors
-        rank = a.shape[1]
-        of_inner = _multiply(gradient, F.pad(a, (0, ctx.padding)).T)
-        of_x = _multiply(of_inner, F.pad(b, (0, 0, 0, ctx.padding)).T) if ctx.needs_input_grad[0] else None
-        of_a, of_b = _correlate(gradient, inner), _correlate(x, of_inner)
-        of_bias = None
-        if ctx.biased:
-            of_bias = of_a[:, rank] if ctx.padding else gradient.sum(dim=0)
-        return of_x, of_b[:, :rank].T, of_a[:, :rank], of_bias
+        of_inner = _multiply(gradient, a.T)
+        of_x = _multiply(of_inner, b.T) if ctx.needs_input_grad[0] else None
+        of_bias = gradient.sum(dim=0) if ctx.needs_input_grad[3] else None
+        return of_x, _correlate(x, of_inner).T, _correlate(gradient, inner), of_bias
 
 
 # Matrix products on a CPU are slow if one dimension is small, as the rank is. As 1 x 1 convolutions, which another
@@ -102,11 +85,11 @@ Measured: 6,304 rows take up to a fifth less time as eight images than as one.
 """
 
 
-def _multiply(x: Tensor, weight: Tensor) -> Tensor:
-    """Compute x Wᵀ: (n, in), (out, in) -> (n, out)."""
+def _multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Compute x Wᵀ plus a bias: (n, in), (out, in), (out,) -> (n, out)."""
     if not _is_large(x, weight.numel()):
-        return x @ weight.T
-    return F.conv2d(_pixels(x), weight[:, :, None, None]).permute(0, 2, 3, 1).flatten(0, 2)
+        return F.linear(x, weight, bias)
+    return F.conv2d(_pixels(x), weight[:, :, None, None], bias).permute(0, 2, 3, 1).flatten(0, 2)
 
 
 def _correlate(x: Tensor, y: Tensor) -> Tensor:
@@ -151,48 +134,19 @@ class LowRankTensor(Tensor):
     Args:
         a: A, (out, r).
         b: B, (r, in).
-        shared_norm: Returns ‖W‖_F if it is computed together with other norms; by default it is computed alone.
     """
 
     a: Tensor
     b: Tensor
-    shared_norm: Callable[[], Tensor] | None
 
     @staticmethod
-    def __new__(
-        cls: type["LowRankTensor"], a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None
-    ) -> "LowRankTensor":
+    def __new__(cls: type["LowRankTensor"], a: Tensor, b: Tensor) -> "LowRankTensor":
         """Create a tensor without storage, with W's shape, dtype and device."""
         make: Callable[..., LowRankTensor] = Tensor._make_wrapper_subclass
         return make(cls, (a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
 
-    def __init__(self, a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None) -> None:
-        self.a, self.b, self.shared_norm = a, b, shared_norm
-
-    @classmethod
-    def unbind_products(cls, a: Tensor, b: Tensor, transposed: bool = False) -> list["LowRankTensor"]:
-        """Create n matrices A Bᵀ whose norms are computed together as soon as one of them is needed.
-
-        Args:
-            a: A of each matrix, (n, out, r).
-            b: B of each matrix, (n, in, r).
-            transposed: Whether the matrices are B Aᵀ, (in, out), instead.
-
-        Returns:
-            The n matrices.
-        """
-
-        @cache
-        def norms(differentiable: bool) -> tuple[Tensor, ...]:
-            """The norms, a scalar for each matrix; kept apart with and without gradients."""
-            together: Tensor = _FrobeniusNorm.apply(a, b)
-            return together.unbind()
-
-        def norm_of(i: int) -> Callable[[], Tensor]:
-            return lambda: norms(torch.is_grad_enabled())[i]
-
-        pairs = zip(b, a, strict=True) if transposed else zip(a, b, strict=True)
-        return [cls(left, right.T, norm_of(i)) for i, (left, right) in enumerate(pairs)]
+    def __init__(self, a: Tensor, b: Tensor) -> None:
+        self.a, self.b = a, b
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"LowRankTensor({tuple(self.shape)}, rank={self.a.shape[1]})"
@@ -200,12 +154,6 @@ class LowRankTensor(Tensor):
     def to_dense(self) -> Tensor:  # type: ignore[override]
         """Compute W, (out, in)."""
         return self.a @ self.b
-
-    def frobenius_norm(self) -> Tensor:
-        """Compute ‖W‖_F = sqrt(tr((Aᵀ A)(B Bᵀ))) from the factors; a scalar, in float32 or float64."""
-        if self.shared_norm is not None:
-            return self.shared_norm()
-        return cast(Tensor, _FrobeniusNorm.apply(self.a.unsqueeze(0), self.b.T.unsqueeze(0))[0])
 
     @classmethod
     def __torch_function__(
@@ -237,34 +185,6 @@ class LowRankTensor(Tensor):
         raise RuntimeError(f"{func} reached a LowRankTensor below autograd; its gradient would be lost")
 
 
-class _FrobeniusNorm(torch.autograd.Function):
-    """‖A Bᵀ‖_F of n products, in float32 or float64. The gradient of a zero product is zero.
-
-    The backward pass reuses both Gram matrices, which halves the work of autograd's own backward pass.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        """(n, out, r), (n, in, r) -> (n,)."""
-        wide_a, wide_b = (t if t.dtype == torch.float64 else t.float() for t in (a, b))
-        with torch.autocast(a.device.type, enabled=False):
-            gram_a = wide_a.mT @ wide_a
-            gram_b = wide_b.mT @ wide_b
-            norms = (gram_a * gram_b).sum((1, 2)).clamp(min=0).sqrt()
-        ctx.save_for_backward(a, b, gram_a, gram_b, norms)
-        return norms
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the gradients of a and b, in their shapes."""
-        a, b, gram_a, gram_b, norms = ctx.saved_tensors
-        share = torch.where(norms > 0, gradient / norms, 0)[:, None, None]
-        wide = gram_a.dtype
-        with torch.autocast(a.device.type, enabled=False):
-            return (a.to(wide) @ (gram_b * share)).to(a.dtype), (b.to(wide) @ (gram_a * share)).to(b.dtype)
-
-
 _PLAIN_LOOKUP = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
 """Options with which ``F.embedding`` only looks up rows."""
 
@@ -283,16 +203,60 @@ def _dense_value(value: Any) -> Any:
     return value.a @ value.b if isinstance(value, LowRankTensor) else value
 
 
-def frobenius_norm(parameter: Tensor) -> Tensor:
-    """Frobenius norm of a parameter, computed from the factors if it has them.
+def frobenius_norms(products: Sequence[tuple[Tensor, Tensor]], others: Sequence[Tensor] = ()) -> Tensor:
+    """Compute the Frobenius norms of stacks of parameters together; those of products from the factors.
 
     Args:
-        parameter: A tensor of any shape, or a :class:`LowRankTensor`.
+        products: The factors A (n, out, r) and B (n, in, r) of n products A Bᵀ; r is the same for all stacks.
+        others: Other parameters of one shape, (n, ...).
 
     Returns:
-        Scalar, in float32 or float64.
+        The norm of each parameter, products first, in float32 or float64. The gradient of a zero norm is zero.
     """
-    if isinstance(parameter, LowRankTensor):
-        return parameter.frobenius_norm()
-    wide = parameter if parameter.dtype == torch.float64 else parameter.float()
-    return cast(Tensor, torch.linalg.vector_norm(wide))
+    return cast(Tensor, _FrobeniusNorms.apply(len(products), *chain(*products), *(t.flatten(1) for t in others)))
+
+
+class _FrobeniusNorms(torch.autograd.Function):
+    """See :func:`frobenius_norms`.
+
+    The norm of A Bᵀ is sqrt(tr((Aᵀ A)(Bᵀ B))). The backward pass reuses both Gram matrices, which halves the work of
+    autograd's own backward pass.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, products: int, *tensors: Tensor) -> Tensor:
+        """Factors (n, out, r) and (n, in, r) of so many stacks of products, then others (n, numbers) -> (N,)."""
+        wide = [_wide(tensor) for tensor in tensors]
+        norms = [torch.linalg.vector_norm(other, dim=1) for other in wide[2 * products :]]
+        ctx.products, ctx.counts, grams = products, [len(tensor) for tensor in tensors], []
+        if products:
+            with torch.autocast(tensors[0].device.type, enabled=False):
+                both = [[factor.mT @ factor for factor in wide[side : 2 * products : 2]] for side in (0, 1)]
+            grams = [torch.cat(side) for side in both]
+            norms.insert(0, (grams[0] * grams[1]).sum((1, 2)).clamp(min=0).sqrt())
+        joined = torch.cat(norms)
+        ctx.save_for_backward(joined, *grams, *tensors)
+        return joined
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the gradients of all factors and of the others."""
+        norms, *saved = ctx.saved_tensors
+        factors = 2 * ctx.products
+        share = gradient / norms.clamp(min=torch.finfo(norms.dtype).tiny ** 0.75)
+        of_products, *of_others = share.split([sum(ctx.counts[:factors:2]), *ctx.counts[factors:]])
+        gradients: list[Tensor] = []
+        if factors:
+            weighted = [(gram * of_products[:, None, None]).split(ctx.counts[:factors:2]) for gram in saved[1::-1]]
+            saved = saved[2:]
+            with torch.autocast(norms.device.type, enabled=False):
+                gradients = [
+                    _wide(t) @ gram for t, gram in zip(saved, chain(*zip(*weighted, strict=True)), strict=False)
+                ]
+        gradients += [_wide(t) * part[:, None] for t, part in zip(saved[factors:], of_others, strict=True)]
+        return None, *(of_t.to(t.dtype) for of_t, t in zip(gradients, saved, strict=True))
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
