@@ -1,14 +1,14 @@
 """Interface of decoders, which predict raw parameters from node embeddings, and what becomes of these.
 
-Raw parameters are at most as large as ``max_shape`` and not normalized; :func:`postprocess` tiles and normalizes them,
-and names them as timm and transformers do. Shapes: n nodes with the same target, D embedding width, r rank.
+Raw parameters are at most as large as ``max_shape`` and not normalized; :func:`postprocess` tiles them, and names them
+as timm and transformers do. Shapes: n nodes with the same target, D embedding width, r rank.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from einops import rearrange
@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lgx.hypernet.graph import Node
-from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 TargetKind = Literal["matrix", "head", "tokens", "norm", "bias", "head_bias"]
 """Kind of parameter; see :class:`Target`."""
@@ -62,15 +61,6 @@ class Factors:
         height, width = self.kernel
         return rearrange(self.a @ self.b.transpose(1, 2), "n (out kh) (inp kw) -> n out inp kh kw", kh=height, kw=width)
 
-    def low_rank_tensors(self, transposed: bool) -> list[LowRankTensor]:
-        """The n products A Bᵀ, or B Aᵀ, of matrices.
-
-        The rank is padded with zeros to a multiple of 16, because products with other sizes are a tenth slower.
-        """
-        a, b = (F.pad(t, (0, -t.shape[2] % 16)) if t.shape[2] % 16 else t for t in (self.a, self.b))
-        left, right = (b, a) if transposed else (a, b)
-        return [LowRankTensor(x, y.T) for x, y in zip(left.unbind(), right.unbind(), strict=True)]
-
 
 class Decoder(nn.Module, ABC):
     """Predicts raw parameters from node embeddings."""
@@ -81,14 +71,6 @@ class Decoder(nn.Module, ABC):
         Args:
             target: What to predict; its count does not matter.
         """
-
-    def order(self, target: Target) -> Any:
-        """A key to sort targets by: neighbors share more computations. By default, all are equal.
-
-        Args:
-            target: What to predict; its count does not matter.
-        """
-        return 0
 
     @abstractmethod
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
@@ -135,47 +117,6 @@ def weight_scale(shape: tuple[int, ...]) -> float:
     return math.sqrt((1 if depthwise else 2) / math.prod(shape[1:]))
 
 
-@dataclass(frozen=True)
-class Stack:
-    """Predicted parameters that are computed together.
-
-    Attributes:
-        names: Index of the graph, and name, of each parameter.
-        values: (n, ...) of n parameters of one shape, their factors, or the numbers of vectors one after the other.
-        transposed: Whether the model stores the transpose of the factors' product.
-        sizes: Number of vectors and size of each, in turn, if these are vectors.
-    """
-
-    names: Sequence[tuple[int, str]]
-    values: Tensor | Factors
-    transposed: bool = False
-    sizes: Sequence[tuple[int, int]] = ()
-
-    @property
-    def tensors(self) -> Sequence[Tensor]:
-        """The parameters, each as a view."""
-        if isinstance(self.values, Factors):
-            return self.values.low_rank_tensors(self.transposed)
-        if self.sizes:
-            return self.values.split([size for count, size in self.sizes for _ in range(count)])
-        return self.values.unbind()
-
-    def dense(self) -> "Stack":
-        """The same parameters without factors."""
-        if not isinstance(self.values, Factors):
-            return self
-        products = self.values.a @ self.values.b.mT
-        return replace(self, values=products.mT.contiguous() if self.transposed else products)
-
-    def of_equal_sizes(self) -> Sequence[Tensor]:
-        """Dense parameters, (n, ...), or (n, size) for each size of vectors."""
-        assert isinstance(self.values, Tensor)
-        if not self.sizes:
-            return [self.values]
-        parts = self.values.split([math.prod(size) for size in self.sizes])
-        return [part.view(size) for part, size in zip(parts, self.sizes, strict=True)]
-
-
 def normalize_bias(raw: Tensor) -> Tensor:
     """Map raw biases to values between -1 and 1, element by element (GHN-3)."""
     return torch.tanh(0.2 * raw)
@@ -186,21 +127,8 @@ def normalize_norm_weight(raw: Tensor) -> Tensor:
     return 2 * torch.sigmoid(0.5 * raw)
 
 
-def join_vectors(stacks: Sequence[Stack], normalize: Callable[[Tensor], Tensor]) -> Stack:
-    """Normalize raw vectors of different sizes, (n, size) each, as one vector."""
-    raw = [stack.values for stack in stacks if isinstance(stack.values, Tensor)]
-    flat = torch.cat([values.flatten() for values in raw])
-    names = [name for stack in stacks for name in stack.names]
-    return Stack(names, normalize(flat), sizes=[(len(values), values.shape[1]) for values in raw])
-
-
 def postprocess(node: Node, decoded: Tensor | Factors, class_position_std: float = 0.0) -> dict[str, Tensor | Factors]:
-    """Tile the raw predictions for n nodes that differ only in their parameter's name, and scale those of matrices.
-
-    The matrices and tables of a text model get the standard deviation of GPT-2's own initialization. LoGAH's code
-    divides matrices by their deviation first; TAL's, which is based on an older version, uses He's. With He's, and
-    tables of standard deviation 1, a GPT-2 of 3 layers stays at chance on SST-2 for 400 steps, even if its weights are
-    trained directly. With GPT-2's it is as accurate as from transformers' own initialization.
+    """Tile the raw predictions for n nodes that differ only in their parameter's name, and scale dense matrices.
 
     Args:
         node: The node, without its parameter's name.
@@ -209,10 +137,10 @@ def postprocess(node: Node, decoded: Tensor | Factors, class_position_std: float
 
     Returns:
         The n parameters, (n, ...), under name patterns: ``{0}`` stands for the parameter's name, ``{1}`` for the name
-        without ``.weight``. Vectors are not normalized yet.
+        without ``.weight``. Vectors are not normalized yet, and factors of matrices not scaled.
     """
-    op, shape, form = node.op, node.shape, node.form
-    if op == "pos_enc" and form != "table":
+    op, shape = node.op, node.shape
+    if op == "pos_enc" and node.form != "table":
         return {"{0}": _position_embeddings(_dense_tensor(decoded), shape, class_position_std)}
     if op == "bias":
         vectors = _dense_tensor(decoded)
@@ -221,21 +149,24 @@ def postprocess(node: Node, decoded: Tensor | Factors, class_position_std: float
         pairs = _dense_tensor(decoded)
         weights, biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
         return {"{1}.weight": weights, "{1}.bias": biases}
-    scale = GPT2_STD if form in ("table", "transposed") else weight_scale(shape)
-    if isinstance(decoded, Factors):
-        if decoded.a.shape[1] < decoded.b.shape[1]:  # the smaller factor scales the product
-            decoded = replace(decoded, a=decoded.a * scale)
-        else:
-            decoded = replace(decoded, b=decoded.b * scale)
-        if len(shape) == 2:  # tiling repeats rows of both factors
-            count, _, rank = decoded.a.shape
-            a = _deinterleaved(tile(decoded.a, (count, shape[0], rank)), node.fused)
-            return {"{0}": replace(decoded, a=a, b=tile(decoded.b, (count, shape[1], rank)))}
-        weights = decoded.to_dense()
-    else:
-        weights = decoded * scale
+    if isinstance(decoded, Factors) and len(shape) == 2:  # tiling repeats rows of both factors
+        count, _, rank = decoded.a.shape
+        a = _deinterleaved(tile(decoded.a, (count, shape[0], rank)), node.fused)
+        return {"{0}": replace(decoded, a=a, b=tile(decoded.b, (count, shape[1], rank)))}
+    weights = _dense_tensor(decoded) * matrix_scale(node)
     weights = tile(weights, (len(weights), *shape, 1, 1)[:5]).reshape(-1, *shape)
-    return {"{0}": weights.mT.contiguous() if form == "transposed" else weights}
+    return {"{0}": weights.mT.contiguous() if node.form == "transposed" else weights}
+
+
+def matrix_scale(node: Node) -> float:
+    """Factor on the predicted matrix or kernel of a node.
+
+    The matrices and tables of a text model get the standard deviation of GPT-2's own initialization. LoGAH's code
+    divides matrices by their deviation first; TAL's, which is based on an older version, uses He's. With He's, and
+    tables of standard deviation 1, a GPT-2 of 3 layers stays at chance on SST-2 for 400 steps, even if its weights are
+    trained directly. With GPT-2's it is as accurate as from transformers' own initialization.
+    """
+    return GPT2_STD if node.form in ("table", "transposed") else weight_scale(node.shape)
 
 
 def _dense_tensor(decoded: Tensor | Factors) -> Tensor:
@@ -257,8 +188,8 @@ def _position_embeddings(raw: Tensor, shape: tuple[int, ...], class_position_std
     return torch.cat([row, tokens], dim=2)
 
 
-def apply_attention_gain(stack: Stack, gain: float) -> Stack:
-    """Scale the contribution of attention to the residual stream, relative to the other contributions.
+def attention_gain(name: str, gain: float) -> float:
+    """Factor that scales the contribution of attention to the residual stream, relative to the other contributions.
 
     At the start of training, attention outputs the mean over the N tokens. The variance of that mean is only 1/N of the
     variance of the token's own embedding, position and MLP outputs, so the classified token (the class token, or the
@@ -269,26 +200,16 @@ def apply_attention_gain(stack: Stack, gain: float) -> Stack:
     architectures).
 
     Args:
-        stack: Predicted parameters of timm's ViT or transformers' GPT-2.
+        name: Name of a parameter of timm's ViT or transformers' GPT-2.
         gain: g > 0.
 
     Returns:
-        The same parameters, with the output projections of attention multiplied by g, and the output projections of
-        MLPs and the position embedding divided by g.
+        g for the output projections of attention, 1 / g for the output projections of MLPs and the position embedding,
+        1 for other parameters.
     """
-    factors = [
-        gain if name.endswith(_ATTENTION) else 1 / gain if name.endswith(_OTHERS) else 1.0 for _, name in stack.names
-    ]
-    if set(factors) == {1.0}:
-        return stack
-    if isinstance(stack.values, Factors):
-        return replace(stack, values=replace(stack.values, a=_scaled(stack.values.a, factors)))
-    return replace(stack, values=_scaled(stack.values, factors))
-
-
-def _scaled(values: Tensor, factors: Sequence[float]) -> Tensor:
-    """Multiply each of n parameters (n, ...) by its factor."""
-    return values * values.new_tensor(factors).view(-1, *[1] * (values.ndim - 1))
+    if name.endswith(_ATTENTION):
+        return gain
+    return 1 / gain if name.endswith(_OTHERS) else 1.0
 
 
 class ConvDecoder(Decoder):

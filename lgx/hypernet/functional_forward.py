@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from lgx.architectures import Architecture
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
-from lgx.hypernet.hypernet import Hypernet, add_class_token, by_name, sum_of_norms
+from lgx.hypernet.hypernet import Hypernet, add_class_token
 from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 
@@ -193,8 +193,8 @@ def meta_batch_loss(
     graphs = [computational_graph(architecture, convention) for architecture in architectures]
     if projection == "predicted":
         graphs += [projection_graph(architecture, width, convention) for architecture in architectures]
-    stacks = hypernet.predict_stacks(graphs, task_embedding)
-    predicted = by_name(stacks, len(graphs))
+    joined = hypernet.predict_joined(graphs, task_embedding)
+    predicted = joined.by_name(len(graphs), dense=False)
     losses = []
     for i, architecture in enumerate(architectures):
         add_class_token(architecture, predicted[i])
@@ -204,7 +204,7 @@ def meta_batch_loss(
         elif projection == "random":
             features = nn.Linear(architecture.embed_dim, width, device=inputs.device)(features)
         losses.append(loss(logits, features))
-    return torch.stack(losses).mean(dim=0), sum_of_norms(stacks) / len(architectures)
+    return torch.stack(losses).mean(dim=0), joined.sum_of_norms() / len(architectures)
 
 
 def predict_with_projections(

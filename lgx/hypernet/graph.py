@@ -11,10 +11,8 @@ from typing import Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from lgx.architectures import Architecture, HFArchitecture, ViTArchitecture, name_of, vit_only
 from lgx.errors import UserError
@@ -86,14 +84,14 @@ class Graph:
         return torch.from_numpy(self.lengths)
 
     @property
-    def ops(self) -> Tensor:
-        """Index of each node's operation in :data:`PRIMITIVES`, int64, (N,)."""
-        return torch.tensor([PRIMITIVES.index(node.op) for node in self.nodes])
+    def ops(self) -> NDArray[np.int64]:
+        """Index of each node's operation in :data:`PRIMITIVES`, (N,)."""
+        return np.array([PRIMITIVES.index(node.op) for node in self.nodes])
 
     @property
-    def shapes(self) -> Tensor:
-        """Shape of each node's parameter, int64, (N, 4); a vector has one input channel; 0 without a parameter."""
-        return torch.tensor([(*n.shape, 1, 1, 1)[:4] if n.shape else (0, 0, 0, 0) for n in self.nodes])
+    def shapes(self) -> NDArray[np.int64]:
+        """Shape of each node's parameter, (N, 4); a vector has one input channel; 0 without a parameter."""
+        return np.array([(*n.shape, 1, 1, 1)[:4] if n.shape else (0, 0, 0, 0) for n in self.nodes])
 
 
 def shortest_paths(predecessors: Sequence[Sequence[int]]) -> NDArray[np.int16]:
@@ -120,6 +118,10 @@ def shortest_paths(predecessors: Sequence[Sequence[int]]) -> NDArray[np.int16]:
     return lengths
 
 
+MAX_DEGREE = 100
+"""Largest degree of a node with an embedding of its own, as in GHN-3."""
+
+
 @dataclass(frozen=True)
 class GraphBatch:
     """G graphs, padded to N nodes.
@@ -127,14 +129,22 @@ class GraphBatch:
     Attributes:
         ops: Operation of each node, int64, (G, N).
         shapes: (out, in, kernel height, kernel width) of each node's parameter, int64, (G, N, 4); zeros without one.
-        distances: Path lengths, int64, (G, N, N).
-        mask: True for nodes, False for padding, (G, N).
+        in_degrees: Number of edges to each node, at most :data:`MAX_DEGREE`, int64, (G, N).
+        out_degrees: Number of edges from each node, likewise.
+        input_distances: Length of the shortest path from the input to each node, int64, (G, N).
+        lengths: The pairs of path lengths, forward and backward, that occur, int64, (P, 2); 0 if there is no path.
+        pairs: Index of the lengths of each pair of nodes, int64, (G, N, N).
+        padding: True for padding, (G, N); None without padding.
     """
 
     ops: Tensor
     shapes: Tensor
-    distances: Tensor
-    mask: Tensor
+    in_degrees: Tensor
+    out_degrees: Tensor
+    input_distances: Tensor
+    lengths: Tensor
+    pairs: Tensor
+    padding: Tensor | None
 
     @classmethod
     def from_graphs(cls, graphs: Sequence[Graph]) -> "GraphBatch":
@@ -143,17 +153,28 @@ class GraphBatch:
         Args:
             graphs: G graphs; N is the number of nodes of the largest.
         """
-        most = max(len(graph.nodes) for graph in graphs)
-        missing = [most - len(graph.nodes) for graph in graphs]
-        distances = [F.pad(graph.distances.long(), (0, n, 0, n)) for graph, n in zip(graphs, missing, strict=True)]
-        masks = [torch.ones(len(graph.nodes), dtype=torch.bool) for graph in graphs]
-        ops = pad_sequence([graph.ops for graph in graphs], batch_first=True)
-        shapes = pad_sequence([graph.shapes for graph in graphs], batch_first=True)
-        return cls(ops, shapes, torch.stack(distances), pad_sequence(masks, batch_first=True))
+        counts = [len(graph.nodes) for graph in graphs]
+        most = max(counts)
+        ops = np.zeros((len(graphs), most), np.int64)
+        shapes = np.zeros((len(graphs), most, 4), np.int64)
+        distances = np.zeros((len(graphs), most, most), np.int64)
+        for g, graph in enumerate(graphs):
+            ops[g, : counts[g]] = graph.ops
+            shapes[g, : counts[g]] = graph.shapes
+            distances[g, : counts[g], : counts[g]] = graph.lengths
+        edges = distances == 1
+        degrees = [np.minimum(edges.sum(axis), MAX_DEGREE) for axis in (1, 2)]
+        codes = distances * (CUTOFF + 1) + distances.swapaxes(1, 2)
+        occurs = np.bincount(codes.ravel()) > 0
+        lengths = np.stack(np.divmod(np.flatnonzero(occurs), CUTOFF + 1), axis=1)
+        pairs = (np.cumsum(occurs) - 1)[codes]
+        arrays = (ops, shapes, *degrees, distances[:, 0].copy(), lengths, pairs)
+        padding = np.arange(most) >= np.array(counts)[:, None]
+        return cls(*map(torch.from_numpy, arrays), torch.from_numpy(padding) if padding.any() else None)
 
     def to(self, device: torch.device) -> "GraphBatch":
         """Copy the batch to a device."""
-        return GraphBatch(*(t.to(device) for t in (self.ops, self.shapes, self.distances, self.mask)))
+        return GraphBatch(*(None if t is None else t.to(device) for t in vars(self).values()))
 
 
 def computational_graph(architecture: Architecture, convention: Convention = "msa") -> Graph:

@@ -16,11 +16,10 @@ from lgx.hypernet.decoder import (
     ConvDecoder,
     Decoder,
     Factors,
-    Stack,
     Target,
     TargetKind,
-    apply_attention_gain,
-    join_vectors,
+    attention_gain,
+    matrix_scale,
     normalize_bias,
     normalize_norm_weight,
     postprocess,
@@ -28,7 +27,7 @@ from lgx.hypernet.decoder import (
 from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, is_token_embedding
 from lgx.hypernet.low_rank_decoder import Layout, LowRankDecoder
-from lgx.hypernet.low_rank_tensor import frobenius_norms
+from lgx.hypernet.predicted import Joined, Name, Predicted, Products, Stack
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class HypernetConfig:
         vocab_size: Number of tokens with rows of their own in the low-rank decoder; only with layout
             ``aligned``. With None a token embedding is tiled like every weight larger than ``max_shape``, as in LoGAH's
             code: tokens i and i + 2048 then share one embedding.
-        attention_gain: Factor g of :func:`~lgx.hypernet.decoder.apply_attention_gain`. 1 is as published.
+        attention_gain: Factor g of :func:`~lgx.hypernet.decoder.attention_gain`. 1 is as published.
 
     Raises:
         UserError: If a size is not a positive integer or too large, ``width`` is not a multiple of 4 and of ``heads``,
@@ -205,11 +204,10 @@ class Hypernet(nn.Module):
         Returns:
             For each graph the parameters by name, without a class token.
         """
-        stacks = self.predict_stacks(graphs, task_embedding)
-        return by_name([stack.dense() for stack in stacks] if dense else stacks, len(graphs))
+        return self.predict_joined(graphs, task_embedding).by_name(len(graphs), dense)
 
-    def predict_stacks(self, graphs: Sequence[Graph], task_embedding: Tensor | None = None) -> list[Stack]:
-        """Predict the parameters of all nodes of computational graphs, as stacks of those that are computed together.
+    def predict_joined(self, graphs: Sequence[Graph], task_embedding: Tensor | None = None) -> Predicted:
+        """Predict the parameters of all nodes of computational graphs, without splitting them.
 
         Args:
             graphs: See :meth:`predict_graphs`.
@@ -240,7 +238,7 @@ class Hypernet(nn.Module):
         task = None if task_embedding is None else task_embedding.to(parameter)
         return cast(Tensor, self.encoder(GraphBatch.from_graphs(graphs).to(parameter.device), task))
 
-    def decode(self, graphs: Sequence[Graph], embedded: Tensor) -> list[Stack]:
+    def decode(self, graphs: Sequence[Graph], embedded: Tensor) -> Predicted:
         """Predict the parameters of all nodes from their embeddings.
 
         Args:
@@ -258,22 +256,28 @@ class Hypernet(nn.Module):
                     kind = replace(node, parameter=None, fused=node.fused if aligned else 1)
                     groups[kind].append((g, n, node.parameter))
         targets = {kind: self._target(kind, len(group)) for kind, group in groups.items()}
-        targets = dict(sorted(targets.items(), key=lambda item: self.decoder.order(item[1])))
         members = list(chain(*(groups[kind] for kind in targets)))
         x = embedded[[g for g, _, _ in members], [n for _, n, _ in members]]  # nodes with a parameter, group by group
-        stacks: dict[str, list[Stack]] = {"matrix": [], "{1}.weight": [], "bias": []}
+        dense: list[Stack[Name]] = []
+        products: list[Products] = []
+        norm_weights: list[Stack[Name]] = []
+        biases: list[Stack[Name]] = []
         for kind, decoded in zip(targets, self.decoder.decode(x, list(targets.values())), strict=True):
             for pattern, values in postprocess(kind, decoded, self.config.class_position_std).items():
                 names = [(g, pattern.format(name, name.removesuffix(".weight"))) for g, _, name in groups[kind]]
-                # Vectors
-                which = pattern if pattern == "{1}.weight" else "bias" if kind.op in ("bias", "ln") else "matrix"
-                stacks[which].append(Stack(names, values, kind.form == "transposed"))
-        gain = self.config.attention_gain
-        joined = [apply_attention_gain(stack, gain) if gain != 1 else stack for stack in stacks["matrix"]]
-        for name, normalize in (("{1}.weight", normalize_norm_weight), ("bias", normalize_bias)):
-            if stacks[name]:
-                joined.append(join_vectors(stacks[name], normalize))
-        return joined
+                gains = [attention_gain(name, self.config.attention_gain) for _, name in names]
+                if isinstance(values, Factors):
+                    scales = [matrix_scale(kind) * gain for gain in gains]
+                    products.append(Products(names, values.a, values.b, scales, kind.form == "transposed"))
+                elif kind.op == "ln" and pattern == "{1}.weight":
+                    norm_weights.append(Stack(names, values))
+                elif kind.op in ("ln", "bias"):
+                    biases.append(Stack(names, values))
+                else:
+                    dense.append(Stack(names, values).scaled(gains))
+        vectors = [Joined(norm_weights).map(normalize_norm_weight)] if norm_weights else []
+        vectors += [Joined(biases).map(normalize_bias)] if biases else []
+        return Predicted(dense, products, vectors)
 
     def tiled_parameters(self, graph: Graph) -> list[str]:
         """Names of the parameters that are tiled because they have more outputs or inputs than ``max_shape``.
@@ -314,22 +318,6 @@ class Hypernet(nn.Module):
             )  # fmt: skip
         if task_embedding is not None and task_embedding.shape != (wanted,):
             raise UserError(f"task embedding: expected {wanted} numbers, got shape {tuple(task_embedding.shape)}")
-
-
-def by_name(stacks: Sequence[Stack], count: int) -> list[dict[str, Tensor]]:
-    """The parameters of each of so many graphs by their names."""
-    parameters: list[dict[str, Tensor]] = [{} for _ in range(count)]
-    for stack in stacks:
-        for (g, name), tensor in zip(stack.names, stack.tensors, strict=True):
-            parameters[g][name] = tensor
-    return parameters
-
-
-def sum_of_norms(stacks: Sequence[Stack]) -> Tensor:
-    """Σ ‖W‖_F over all parameters, a scalar in float32 or float64."""
-    products = [(stack.values.a, stack.values.b) for stack in stacks if isinstance(stack.values, Factors)]
-    others = chain(*(stack.of_equal_sizes() for stack in stacks if isinstance(stack.values, Tensor)))
-    return frobenius_norms(products, list(others)).sum()
 
 
 def add_class_token(architecture: Architecture, parameters: dict[str, Tensor]) -> None:

@@ -3,15 +3,16 @@
 Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 """
 
-from collections import defaultdict
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice, pairwise
-from operator import itemgetter
+from itertools import islice, pairwise
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from einops import einsum, rearrange
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -28,21 +29,21 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class OutputSlice:
-    """A slice of the flattened output of a linear layer in -> out.
+    """A slice of the outputs of a linear layer in -> out, for each of n sequences of inputs.
 
     Attributes:
-        inputs: (n, rows, in).
-        start: First index of the slice in the flattened output of rows * out numbers.
+        rows: Indices of each sequence's inputs, (n, length).
+        start: First index of the slice in the length * out outputs of a sequence.
         stop: Index after the last.
     """
 
-    inputs: Tensor
+    rows: NDArray[np.int64]
     start: int
     stop: int
 
 
-def sliced_linear(layer: nn.Linear, slices: Sequence[OutputSlice]) -> list[Tensor]:
-    """Compute slices of a linear layer's output for several inputs.
+def sliced_linear(layer: nn.Linear, inputs: Tensor, slices: Sequence[OutputSlice]) -> list[Tensor]:
+    """Compute slices of a linear layer's output.
 
     Reading the layer's weight takes most of the time. Slices that need the same outputs are therefore computed
     together, and all gradients are added to one tensor of the weight's size. With ordinary indexing each slice would
@@ -50,111 +51,115 @@ def sliced_linear(layer: nn.Linear, slices: Sequence[OutputSlice]) -> list[Tenso
 
     Args:
         layer: The layer, in -> out, with a bias.
-        slices: Inputs, and which slice of their output to compute.
+        inputs: All inputs, (N, in).
+        slices: Which inputs, and which slice of their output to compute.
 
     Returns:
-        For each slice ``layer(inputs).flatten(1)[:, start:stop]``, (n, stop - start).
+        For each slice ``layer(inputs[rows]).flatten(1)[:, start:stop]``, (n, stop - start).
     """
-    # On a GPU one pass over the weight is faster than many small products.
-    least = MIN_BLOCK_SIZE if layer.weight.is_cpu else len(layer.weight)
-    blocks = _blocks([(part.start, part.stop) for part in slices], len(layer.weight), least)
-    rows = [part.inputs.unbind(1) if part.inputs.shape[1] > 1 else [part.inputs.flatten(1)] for part in slices]
-    inputs = [_cat([rows[piece.slice][piece.row] for piece in pieces], 0) for pieces in blocks.values()]
-    outputs: list[dict[int, Tensor]] = [{} for _ in slices]
-    for pieces, computed in zip(blocks.values(), sliced_products(layer, list(blocks), inputs), strict=True):
-        counts = [len(slices[piece.slice].inputs) for piece in pieces]
-        for piece, part in zip(pieces, computed.split(counts), strict=True):
-            outputs[piece.slice][piece.start] = part
-    return [_cat([parts[start] for start in sorted(parts)], 1) for parts in outputs]
+    outputs: tuple[Tensor, ...] = _SlicedLinear.apply(layer.weight, layer.bias, inputs, slices)
+    return list(outputs)
 
 
-def sliced_products(layer: nn.Linear, spans: Sequence[Span], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Compute the outputs (start, stop) of a linear layer for each input, (n, in) -> (n, stop - start)."""
-    return list(_SlicedLinear.apply(layer.weight, layer.bias, spans, *inputs))
+class _Run(NamedTuple):
+    """The part of a slice that is computed from one input of each sequence.
+
+    Attributes:
+        slice: Index of the slice.
+        rows: Indices of the inputs, (n,).
+        start: First of their outputs.
+        stop: Output after the last.
+    """
+
+    slice: int
+    rows: NDArray[np.int64]
+    start: int
+    stop: int
 
 
 class _SlicedLinear(torch.autograd.Function):
-    """See :func:`sliced_products`."""
+    """See :func:`sliced_linear`."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, bias: Tensor, spans: Sequence[Span], *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Compute the slices.
-
-        Args:
-            ctx: Autograd's context.
-            weight: (out, in).
-            bias: (out,).
-            spans: (start, stop) of each slice.
-            *inputs: (n, in) of each slice.
-
-        Returns:
-            (n, stop - start) for each slice.
-        """
-        ctx.save_for_backward(weight, *inputs)
-        ctx.spans = spans
-        return tuple(
-            torch.addmm(bias[start:stop], x, weight[start:stop].T)
-            for x, (start, stop) in zip(inputs, spans, strict=True)
-        )
+    def forward(
+        ctx: Any, weight: Tensor, bias: Tensor, inputs: Tensor, slices: Sequence[OutputSlice]
+    ) -> tuple[Tensor, ...]:
+        """(out, in), (out,), (N, in) -> (n, stop - start) for each slice."""
+        size = len(weight)
+        ctx.runs = _runs(slices, size)
+        # On a GPU one pass over the weight is faster than many small products.
+        ctx.blocks = _blocks(ctx.runs, MIN_BLOCK_SIZE if weight.is_cpu else size)
+        ctx.rows = torch.from_numpy(np.concatenate([run.rows for run in ctx.runs])).to(weight.device)
+        used = inputs.index_select(0, ctx.rows)
+        ctx.save_for_backward(weight, inputs, used)
+        outputs = weight.new_empty(len(used), size)
+        for block, among in ctx.blocks:
+            torch.addmm(bias[block], used[among], weight[block].T, out=outputs[among, block])
+        shapes = [(len(part.rows), part.stop - part.start) for part in slices]
+        flat = weight.new_empty(sum(map(math.prod, shapes))).split(list(map(math.prod, shapes)))
+        results = tuple(numbers.view(shape) for numbers, shape in zip(flat, shapes, strict=True))
+        torch._foreach_copy_(_parts(results, ctx.runs), _views(outputs, ctx.runs))
+        return results
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of weight, bias and inputs, in their shapes."""
-        weight, *inputs = ctx.saved_tensors
+        weight, inputs, used = ctx.saved_tensors
+        of_outputs = weight.new_zeros(len(used), len(weight))
+        torch._foreach_copy_(_views(of_outputs, ctx.runs), _parts(gradients, ctx.runs))
         of_weight = torch.zeros_like(weight)
-        of_bias = weight.new_zeros(len(weight))
-        ones = weight.new_ones(max(map(len, inputs)))
-        for (start, stop), x, gradient in zip(ctx.spans, inputs, gradients, strict=True):
-            of_weight[start:stop].addmm_(gradient.T, x)
-            of_bias[start:stop].addmv_(gradient.T, ones[: len(x)])
-        of_inputs = [g @ weight[slice(*span)] for span, g in zip(ctx.spans, gradients, strict=True)]
-        return of_weight, of_bias, None, *of_inputs
+        of_used = torch.zeros_like(used)
+        for block, among in ctx.blocks:
+            of_weight[block].addmm_(of_outputs[among, block].T, used[among])
+            of_used[among].addmm_(of_outputs[among, block], weight[block])
+        of_inputs = torch.zeros_like(inputs).index_add_(0, ctx.rows, of_used)
+        return of_weight, of_outputs.sum(dim=0), of_inputs, None
 
 
-def _cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
-    """Concatenate tensors; a single one is not copied."""
-    return torch.cat(list(tensors), dim) if len(tensors) > 1 else tensors[0]
+def _runs(slices: Sequence[OutputSlice], size: int) -> list[_Run]:
+    """Cut slices into runs, in an order in which those that need the same of a layer's outputs are neighbors.
 
-
-class _Piece(NamedTuple):
-    """The part of a slice that lies in one block of outputs.
-
-    Attributes:
-        slice: Index of the slice.
-        row: Row of its inputs.
-        start: Where the piece begins in the slice's output.
+    The runs of one slice keep their order.
     """
+    runs = []
+    for i, part in enumerate(slices):
+        for row in range(part.start // size, -(-part.stop // size)):
+            start, stop = max(part.start - row * size, 0), min(part.stop - row * size, size)
+            runs.append(_Run(i, part.rows[:, row], start, stop))
+    return sorted(runs, key=lambda run: (-run.stop, -run.start))
 
-    slice: int
-    row: int
-    start: int
+
+def _views(outputs: Tensor, runs: Sequence[_Run]) -> list[Tensor]:
+    """The outputs of each run, (n, stop - start), in all outputs of all runs, (N, out)."""
+    parts = outputs.split([len(run.rows) for run in runs])
+    return [part[:, run.start : run.stop] for part, run in zip(parts, runs, strict=True)]
 
 
-def _blocks(spans: Sequence[Span], size: int, least: int) -> dict[Span, list[_Piece]]:
-    """Cut slices into pieces at boundaries of other slices, so that pieces with the same outputs form a block.
+def _parts(slices: Sequence[Tensor], runs: Sequence[_Run]) -> list[Tensor]:
+    """The outputs of each run, (n, stop - start), in those of its slice."""
+    done = [0] * len(slices)
+    parts = []
+    for run in runs:
+        count = run.stop - run.start
+        parts.append(slices[run.slice].narrow(1, done[run.slice], count))
+        done[run.slice] += count
+    return parts
 
-    Args:
-        spans: (start, stop) of each slice.
-        size: Number of outputs of the layer.
-        least: Fewest outputs between two boundaries; boundaries that are closer are skipped.
 
-    Returns:
-        The pieces of each block (start, stop).
-    """
-    # Slice, row, and the first output and the one after the last within the row.
-    runs: list[tuple[int, int, int, int]] = []
-    for i, (start, stop) in enumerate(spans):
-        for row in range(start // size, -(-stop // size)):
-            runs.append((i, row, max(start - row * size, 0), min(stop - row * size, size)))
-    boundaries: list[int] = []
-    for boundary in sorted({*(start for _, _, start, _ in runs), *(stop for _, _, _, stop in runs)}):
-        if not boundaries or boundary - boundaries[-1] >= least:
+def _blocks(runs: Sequence[_Run], least: int) -> list[tuple[slice, slice]]:
+    """Blocks of at least so many outputs, and the inputs, among those of all runs, for which each is computed."""
+    boundaries = [0]
+    for boundary in sorted({run.start for run in runs} | {run.stop for run in runs}):
+        if boundary - boundaries[-1] >= least:
             boundaries.append(boundary)
-    blocks: dict[Span, list[_Piece]] = defaultdict(list)
-    for i, row, start, stop in runs:
-        for first, last in pairwise([start, *(b for b in boundaries if start < b < stop), stop]):
-            blocks[first, last].append(_Piece(i, row, row * size + first - spans[i][0]))
+    boundaries[-1 if len(boundaries) > 1 else 1 :] = [max(run.stop for run in runs)]
+    blocks = []
+    for start, stop in pairwise(boundaries):
+        needs = [run.start < stop and start < run.stop for run in runs]
+        first, last = needs.index(True), len(needs) - needs[::-1].index(True)
+        ends = np.cumsum([0, *(len(run.rows) for run in runs)])
+        blocks.append((slice(start, stop), slice(int(ends[first]), int(ends[last]))))
     return blocks
 
 
@@ -243,58 +248,36 @@ class LowRankDecoder(Decoder):
 
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """Layout ``official``, from hidden features (N, 8 D)."""
-        spans = [self._spans_a(target) for target in targets] + [[_span_b(target)] for target in targets]
-        wanted = [self._inputs(ranges) for ranges in spans]
+        spans_a = [self._spans_a(target) for target in targets]
+        spans_b = [_span_b(target) for target in targets]
+        used_a = self._inputs(max(spans[-1][1] for spans in spans_a))
+        used_b = self._inputs(max(stop for _, stop in spans_b))
+        outputs = torch.cat([torch.arange(used_a * self.rank), torch.arange(used_b * self.rank) + self.rank**2])
+        outputs = outputs.to(hidden.device)
+        weight, bias = (parameter.index_select(0, outputs) for parameter in (self.fc3.weight, self.fc3.bias))
+        inputs = F.relu(F.linear(hidden, weight, bias)).view(-1, self.rank)  # of the linear map
+        rows = np.arange(len(inputs)).reshape(len(hidden), -1)
+        of_targets = np.split(rows, np.cumsum([target.count for target in targets])[:-1])
         slices: list[OutputSlice] = []
-        for m, ranges, (first, _) in zip(self._mixed(hidden, targets, wanted), spans, wanted, strict=True):
-            offset = first * self.max_size
-            slices += [OutputSlice(m, start * self.rank - offset, stop * self.rank - offset) for start, stop in ranges]
-        rows = (rearrange(part, "n (size r) -> n size r", r=self.rank) for part in sliced_linear(self.basis, slices))
-        factors = [list(islice(rows, len(ranges))) for ranges in spans]
-        return [
-            _factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b)
-            for target, a, (b,) in zip(targets, factors[: len(targets)], factors[len(targets) :], strict=True)
-        ]
+        for of_target, ranges, (start, stop) in zip(of_targets, spans_a, spans_b, strict=True):
+            slices += [OutputSlice(of_target, first * self.rank, last * self.rank) for first, last in ranges]
+            slices.append(OutputSlice(of_target[:, used_a:], start * self.rank, stop * self.rank))
+        factors = (
+            rearrange(part, "n (size r) -> n size r", r=self.rank) for part in sliced_linear(self.basis, inputs, slices)
+        )
+        decoded: list[Tensor | Factors] = []
+        for target, ranges in zip(targets, spans_a, strict=True):
+            a = list(islice(factors, len(ranges)))
+            b = next(factors)
+            decoded.append(_factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b))
+        return decoded
 
-    def _mixed(self, hidden: Tensor, targets: Sequence[Target], wanted: Sequence[Span]) -> list[Tensor]:
-        """Compute the inputs m of the linear map, first for every target's A, then for every target's B.
-
-        Neighboring targets that need the same are computed together; see :meth:`order`.
-
-        Args:
-            hidden: Hidden features of the MLP, (N, 8 D).
-            targets: The targets of these nodes.
-            wanted: For each of these factors (start, stop) of the inputs that it needs, among r.
-
-        Returns:
-            (n, stop - start, r) for each factor.
-        """
-        inputs: list[Tensor] = []
-        spans: list[Span] = []
-        counts: list[list[int]] = []  # of the nodes of each target in each block
-        for offset, half in ((0, wanted[: len(targets)]), (self.rank, wanted[len(targets) :])):
-            blocks = [
-                (span, [target.count for _, target in block])
-                for span, block in groupby(zip(half, targets, strict=True), itemgetter(0))
-            ]
-            spans += [((offset + first) * self.rank, (offset + last) * self.rank) for (first, last), _ in blocks]
-            counts += [count for _, count in blocks]
-            inputs += hidden.split([sum(count) for _, count in blocks])
-        mixed: list[Tensor] = []
-        for count, computed in zip(counts, sliced_products(self.fc3, spans, inputs), strict=True):
-            mixed += rearrange(F.relu(computed), "n (inputs r) -> n inputs r", r=self.rank).split(count)
-        return mixed
-
-    def order(self, target: Target) -> Any:
-        """See :class:`Decoder`."""
-        return [self._inputs(spans) for spans in ([_span_b(target)], self._spans_a(target))]
-
-    def _inputs(self, rows: Sequence[Span]) -> Span:
-        """The inputs (start, stop) of the linear map, among r, that rows of a factor need.
+    def _inputs(self, rows: int) -> int:
+        """Number of inputs of the linear map that the first rows of a factor need.
 
         Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input has max_size.
         """
-        return rows[0][0] * self.rank // self.max_size, -(-rows[-1][1] * self.rank // self.max_size)
+        return -(-rows * self.rank // self.max_size)
 
     def _spans_a(self, target: Target) -> list[Span]:
         """Rows (start, stop) of A that a target needs; of a norm those of the weight, then those of the bias.
@@ -347,5 +330,6 @@ def _factors(target: Target, a: Tensor, b: Tensor) -> Factors:
 
 def _vectors(target: Target, a: list[Tensor], b: Tensor) -> Tensor:
     """Multiply (n, size, r) of a bias, or of a norm's weight and of its bias, by (n, 1, r)."""
-    vectors = [(rows @ b.mT).squeeze(2) for rows in a]
-    return torch.stack(vectors, dim=1) if target.kind == "norm" else vectors[0]
+    if target.kind != "norm":
+        return (a[0] @ b.mT).squeeze(2)
+    return rearrange(torch.cat(a, dim=1) @ b.mT, "n (two size) 1 -> n two size", two=2)

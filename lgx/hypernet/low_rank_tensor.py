@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,8 +12,10 @@ from torch.nn.grad import conv2d_weight
 from torch.utils._pytree import tree_map
 
 
-def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute x Bᵀ Aᵀ plus a bias.
+def factored_linear(
+    x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None, inner_bias: Tensor | None = None
+) -> Tensor:
+    """Compute (x Bᵀ + c) Aᵀ plus a bias.
 
     Under autocast it computes in autocast's precision, as ``F.linear`` does; float64 inputs keep their precision.
 
@@ -23,6 +24,7 @@ def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None)
         b: B, (r, in).
         a: A, (out, r).
         bias: (out,), or None.
+        inner_bias: c, (r,), without a gradient, or None.
 
     Returns:
         (..., out).
@@ -34,7 +36,8 @@ def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None)
         b = b.to(dtype)
         a = a.to(dtype)
         bias = None if bias is None else bias.to(dtype)
-    y: Tensor = _FactoredLinear.apply(x.reshape(-1, x.shape[-1]), b, a, bias)
+        inner_bias = None if inner_bias is None else inner_bias.to(dtype)
+    y: Tensor = _FactoredLinear.apply(x.reshape(-1, x.shape[-1]), b, a, bias, inner_bias)
     return y.view(*x.shape[:-1], len(a))
 
 
@@ -58,21 +61,21 @@ class _FactoredLinear(torch.autograd.Function):
     """See :func:`factored_linear`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None) -> Tensor:
-        """(n, in), (r, in), (out, r), (out,) -> (n, out)."""
-        inner = _multiply(x, b)
+    def forward(ctx: Any, x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None, inner_bias: Tensor | None) -> Tensor:
+        """(n, in), (r, in), (out, r), (out,), (r,) -> (n, out)."""
+        inner = _multiply(x, b, inner_bias)
         ctx.save_for_backward(x, b, a, inner)
         return _multiply(inner, a, bias)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor | None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of x, b, a and the bias, in their shapes."""
         x, b, a, inner = ctx.saved_tensors
         of_inner = _multiply(gradient, a.T)
         of_x = _multiply(of_inner, b.T) if ctx.needs_input_grad[0] else None
         of_bias = gradient.sum(dim=0) if ctx.needs_input_grad[3] else None
-        return of_x, _correlate(x, of_inner).T, _correlate(gradient, inner), of_bias
+        return of_x, _correlate(x, of_inner).T, _correlate(gradient, inner), of_bias, None
 
 
 # Matrix products on a CPU are slow if one dimension is small, as the rank is. As 1 x 1 convolutions, which another
@@ -134,19 +137,26 @@ class LowRankTensor(Tensor):
     Args:
         a: A, (out, r).
         b: B, (r, in).
+        bias: The layer's bias, if a column of the factor with the outputs holds it, where the other factor is zero.
+        ones: (r,), 1 at this column and 0 elsewhere: added to the product with the other factor, it adds the bias
+            without an operation for it, and its gradient needs no sum.
     """
 
     a: Tensor
     b: Tensor
+    bias: Tensor | None
+    ones: Tensor | None
 
     @staticmethod
-    def __new__(cls: type["LowRankTensor"], a: Tensor, b: Tensor) -> "LowRankTensor":
+    def __new__(
+        cls: type["LowRankTensor"], a: Tensor, b: Tensor, bias: Tensor | None = None, ones: Tensor | None = None
+    ) -> "LowRankTensor":
         """Create a tensor without storage, with W's shape, dtype and device."""
         make: Callable[..., LowRankTensor] = Tensor._make_wrapper_subclass
         return make(cls, (a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
 
-    def __init__(self, a: Tensor, b: Tensor) -> None:
-        self.a, self.b = a, b
+    def __init__(self, a: Tensor, b: Tensor, bias: Tensor | None = None, ones: Tensor | None = None) -> None:
+        self.a, self.b, self.bias, self.ones = a, b, bias, ones
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"LowRankTensor({tuple(self.shape)}, rank={self.a.shape[1]})"
@@ -154,6 +164,12 @@ class LowRankTensor(Tensor):
     def to_dense(self) -> Tensor:  # type: ignore[override]
         """Compute W, (out, in)."""
         return self.a @ self.b
+
+    def _linear(self, x: Tensor, inner: Tensor, outer: Tensor, bias: Tensor | None) -> Tensor:
+        """Multiply inputs (..., in) by one factor (r, in) and the other (out, r), and add a bias (out,)."""
+        if bias is not None and bias is self.bias:
+            return factored_linear(x, inner, outer, inner_bias=self.ones)
+        return factored_linear(x, inner, outer, bias)
 
     @classmethod
     def __torch_function__(
@@ -166,12 +182,12 @@ class LowRankTensor(Tensor):
             if isinstance(weight, LowRankTensor) and not isinstance(named["input"], LowRankTensor):
                 if _is_dense_faster(named["input"], weight):
                     return F.linear(named["input"], weight.to_dense(), named.get("bias"))
-                return factored_linear(named["input"], weight.b, weight.a, named.get("bias"))
+                return weight._linear(named["input"], weight.b, weight.a, named.get("bias"))
         if (
             func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args) and args[0].ndim == 1
             and not _is_dense_faster(args[1], args[2])
         ):  # fmt: skip
-            return factored_linear(args[1], args[2].a.T, args[2].b.T, args[0])
+            return args[2]._linear(args[1], args[2].a.T, args[2].b.T, args[0])
         if func is F.embedding and _only_last(args) and {**_PLAIN_LOOKUP, **kwargs} == _PLAIN_LOOKUP:
             return F.embedding(args[0], args[1].a) @ args[1].b
         if func in _METADATA_GETTERS:
@@ -201,62 +217,3 @@ def _is_dense_faster(x: Tensor, weight: LowRankTensor) -> bool:
 
 def _dense_value(value: Any) -> Any:
     return value.a @ value.b if isinstance(value, LowRankTensor) else value
-
-
-def frobenius_norms(products: Sequence[tuple[Tensor, Tensor]], others: Sequence[Tensor] = ()) -> Tensor:
-    """Compute the Frobenius norms of stacks of parameters together; those of products from the factors.
-
-    Args:
-        products: The factors A (n, out, r) and B (n, in, r) of n products A Bᵀ; r is the same for all stacks.
-        others: Other parameters of one shape, (n, ...).
-
-    Returns:
-        The norm of each parameter, products first, in float32 or float64. The gradient of a zero norm is zero.
-    """
-    return cast(Tensor, _FrobeniusNorms.apply(len(products), *chain(*products), *(t.flatten(1) for t in others)))
-
-
-class _FrobeniusNorms(torch.autograd.Function):
-    """See :func:`frobenius_norms`.
-
-    The norm of A Bᵀ is sqrt(tr((Aᵀ A)(Bᵀ B))). The backward pass reuses both Gram matrices, which halves the work of
-    autograd's own backward pass.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, products: int, *tensors: Tensor) -> Tensor:
-        """Factors (n, out, r) and (n, in, r) of so many stacks of products, then others (n, numbers) -> (N,)."""
-        wide = [_wide(tensor) for tensor in tensors]
-        norms = [torch.linalg.vector_norm(other, dim=1) for other in wide[2 * products :]]
-        ctx.products, ctx.counts, grams = products, [len(tensor) for tensor in tensors], []
-        if products:
-            with torch.autocast(tensors[0].device.type, enabled=False):
-                both = [[factor.mT @ factor for factor in wide[side : 2 * products : 2]] for side in (0, 1)]
-            grams = [torch.cat(side) for side in both]
-            norms.insert(0, (grams[0] * grams[1]).sum((1, 2)).clamp(min=0).sqrt())
-        joined = torch.cat(norms)
-        ctx.save_for_backward(joined, *grams, *tensors)
-        return joined
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Compute the gradients of all factors and of the others."""
-        norms, *saved = ctx.saved_tensors
-        factors = 2 * ctx.products
-        share = gradient / norms.clamp(min=torch.finfo(norms.dtype).tiny ** 0.75)
-        of_products, *of_others = share.split([sum(ctx.counts[:factors:2]), *ctx.counts[factors:]])
-        gradients: list[Tensor] = []
-        if factors:
-            weighted = [(gram * of_products[:, None, None]).split(ctx.counts[:factors:2]) for gram in saved[1::-1]]
-            saved = saved[2:]
-            with torch.autocast(norms.device.type, enabled=False):
-                gradients = [
-                    _wide(t) @ gram for t, gram in zip(saved, chain(*zip(*weighted, strict=True)), strict=False)
-                ]
-        gradients += [_wide(t) * part[:, None] for t, part in zip(saved[factors:], of_others, strict=True)]
-        return None, *(of_t.to(t.dtype) for of_t, t in zip(gradients, saved, strict=True))
-
-
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
