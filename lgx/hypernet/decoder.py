@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
 
 import torch
@@ -241,11 +242,15 @@ class ConvDecoder(Decoder):
 
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """See :class:`Decoder`."""
-        parts = x.split([target.count for target in targets])
-        return [self._decode(part, target) for part, target in zip(parts, targets, strict=True)]
+        groups = [list(group) for _, group in groupby(targets, lambda target: (target.kind, target.shape))]
+        parts = x.split([sum(target.count for target in group) for group in groups])
+        decoded: list[Tensor | Factors] = []
+        for part, group in zip(parts, groups, strict=True):
+            decoded += self._decode(part, group[0]).split([target.count for target in group])
+        return decoded
 
     def _decode(self, x: Tensor, target: Target) -> Tensor:
-        """The raw parameters of one target, (n, ...), from the embeddings of its nodes, (n, D)."""
+        """The raw parameters of equal targets, (n, ...), from the embeddings of their nodes, (n, D)."""
         match target.kind, target.shape:
             case "head", (classes, inputs, *_):
                 return rearrange(self._head_weights(x, classes, inputs), "n out inp -> n out inp 1 1")

@@ -155,13 +155,13 @@ class _BiasedAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, bias: Tensor) -> Tensor:
-        """Queries, keys and values (G, N, 3 D), and bias (G, H, N, N) -> (G, N, D)."""
+        """Queries, keys and values (G, N, 3 D), and bias (G, H, N, N) -> (G * N, D)."""
         q, k, v = rearrange(qkv, "g n (three h d) -> three (g h) d n", three=3, h=bias.shape[1])
         scale = q.shape[1] ** -0.5
         attention = torch.baddbmm(bias.flatten(0, 1), q.mT, k, alpha=scale).softmax(dim=-1)
         ctx.save_for_backward(q, k, v, attention)
         ctx.scale, ctx.shape = scale, bias.shape
-        return rearrange(v @ attention.mT, "(g h) d n -> g n (h d)", h=bias.shape[1])
+        return rearrange(v @ attention.mT, "(g h) d n -> (g n) (h d)", h=bias.shape[1])
 
     @staticmethod
     @once_differentiable
@@ -169,7 +169,7 @@ class _BiasedAttention(torch.autograd.Function):
         """Compute the gradients of both inputs, in their shapes."""
         q, k, v, attention = ctx.saved_tensors
         heads = ctx.shape[1]
-        of_output = rearrange(gradient, "g n (h d) -> (g h) d n", h=heads)
+        of_output = rearrange(gradient, "(g n) (h d) -> (g h) d n", h=heads, g=ctx.shape[0])
         of_attention = of_output.mT @ v
         of_scores = torch._softmax_backward_data(of_attention, attention, -1, attention.dtype)
         of_qkv = torch.empty((3, *q.shape), dtype=q.dtype, device=q.device)
@@ -200,7 +200,7 @@ class Block(nn.Module):
         normed = self.norm1(x)
         if self.film is not None and task is not None:
             normed = self.film(normed, task)
-        x = x + self.proj(_BiasedAttention.apply(self.qkv(normed), bias))
+        x = x + self.proj(_BiasedAttention.apply(self.qkv(normed), bias)).view_as(x)
         out: Tensor = x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
         return out
 

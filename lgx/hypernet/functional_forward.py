@@ -1,5 +1,6 @@
 """Forward passes with predicted parameters, dense or low-rank, and the loss of a step over several architectures."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from lgx.architectures import Architecture
+from lgx.architectures import Architecture, ViTArchitecture
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.hypernet import Hypernet, add_class_token
 from lgx.hypernet.low_rank_tensor import LowRankTensor
@@ -194,7 +195,8 @@ def meta_batch_loss(
     if projection == "predicted":
         graphs += [projection_graph(architecture, width, convention) for architecture in architectures]
     joined = hypernet.predict_joined(graphs, task_embedding)
-    predicted = joined.by_name(len(graphs), dense=False)
+    tokens = [1 + math.prod(a.grid) if isinstance(a, ViTArchitecture) else inputs.shape[-1] for a in architectures]
+    predicted = joined.by_name(len(graphs), len(inputs) * max(tokens))
     losses = []
     for i, architecture in enumerate(architectures):
         add_class_token(architecture, predicted[i])

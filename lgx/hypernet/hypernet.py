@@ -204,7 +204,7 @@ class Hypernet(nn.Module):
         Returns:
             For each graph the parameters by name, without a class token.
         """
-        return self.predict_joined(graphs, task_embedding).by_name(len(graphs), dense)
+        return self.predict_joined(graphs, task_embedding).by_name(len(graphs), None if dense else 0)
 
     def predict_joined(self, graphs: Sequence[Graph], task_embedding: Tensor | None = None) -> Predicted:
         """Predict the parameters of all nodes of computational graphs, without splitting them.
@@ -256,6 +256,8 @@ class Hypernet(nn.Module):
                     kind = replace(node, parameter=None, fused=node.fused if aligned else 1)
                     groups[kind].append((g, n, node.parameter))
         targets = {kind: self._target(kind, len(group)) for kind, group in groups.items()}
+        # Equal targets are neighbors, so that a decoder can compute them together.
+        targets = dict(sorted(targets.items(), key=lambda item: (item[1].kind, item[1].shape)))
         members = list(chain(*(groups[kind] for kind in targets)))
         x = embedded[[g for g, _, _ in members], [n for _, n, _ in members]]  # nodes with a parameter, group by group
         dense: list[Stack[Name]] = []

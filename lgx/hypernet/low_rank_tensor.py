@@ -129,8 +129,8 @@ _METADATA_GETTERS = {
 class LowRankTensor(Tensor):
     """A matrix W = A B, (out, in), stored as its factors.
 
-    Three functions use the factors: ``F.linear(x, W)`` computes ``(x Bᵀ) Aᵀ``, unless the rank is so near the size of W
-    that computing W is faster; ``torch.addmm(bias, x, W)``, which ``Conv1D`` of transformers calls, does likewise;
+    Three functions use the factors: ``F.linear(x, W)`` computes ``(x Bᵀ) Aᵀ``; ``torch.addmm(bias, x, W)``, which
+    ``Conv1D`` of transformers calls, does likewise;
     ``F.embedding(i, W)`` looks up rows of A and multiplies them by B. Every other function receives the dense W, with
     its gradient. In-place functions therefore change a copy, and under autocast W has autocast's precision.
 
@@ -180,13 +180,8 @@ class LowRankTensor(Tensor):
             named = {**dict(zip(("input", "weight", "bias"), args, strict=False)), **kwargs}
             weight = named["weight"]
             if isinstance(weight, LowRankTensor) and not isinstance(named["input"], LowRankTensor):
-                if _is_dense_faster(named["input"], weight):
-                    return F.linear(named["input"], weight.to_dense(), named.get("bias"))
                 return weight._linear(named["input"], weight.b, weight.a, named.get("bias"))
-        if (
-            func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args) and args[0].ndim == 1
-            and not _is_dense_faster(args[1], args[2])
-        ):  # fmt: skip
+        if func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args) and args[0].ndim == 1:
             return args[2]._linear(args[1], args[2].a.T, args[2].b.T, args[0])
         if func is F.embedding and _only_last(args) and {**_PLAIN_LOOKUP, **kwargs} == _PLAIN_LOOKUP:
             return F.embedding(args[0], args[1].a) @ args[1].b
@@ -208,11 +203,6 @@ _PLAIN_LOOKUP = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale
 def _only_last(args: Sequence[Any]) -> bool:
     """Whether the last argument, and no other, is a :class:`LowRankTensor`."""
     return [isinstance(argument, LowRankTensor) for argument in args] == [False] * (len(args) - 1) + [True]
-
-
-def _is_dense_faster(x: Tensor, weight: LowRankTensor) -> bool:
-    """Whether the product is faster for inputs (..., in)."""
-    return dense_is_faster(x.numel() // x.shape[-1], weight.a.shape[0], weight.b.shape[1], weight.a.shape[1])
 
 
 def _dense_value(value: Any) -> Any:

@@ -3,8 +3,9 @@
 A GPU computes an operation on a single parameter faster than a CPU starts it. Shapes: n parameters, r rank.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Generic, TypeVar
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lgx.hypernet.low_rank_tensor import LowRankTensor
+from lgx.hypernet.low_rank_tensor import LowRankTensor, dense_is_faster
 
 Name = tuple[int, str]
 """Index of a network's graph, and the name of its parameter."""
@@ -59,6 +60,10 @@ class Products:
     scales: Sequence[float]
     transposed: bool
 
+    def is_slow(self, inputs: int) -> bool:
+        """Whether so many vectors are multiplied faster by the matrices than by their factors."""
+        return dense_is_faster(inputs, self.a.shape[1], self.b.shape[1], self.a.shape[2])
+
     def dense(self) -> Stack[Name]:
         """Multiply the factors."""
         products = Stack(self.names, self.a).scaled(self.scales).values @ self.b.mT
@@ -72,21 +77,29 @@ class Joined(Generic[K]):
         stacks: The tensors, (n, rows, ...).
 
     Attributes:
-        names: Name of each.
-        sizes: Number of rows of each.
+        groups: Names, and number of rows of each, of tensors of one shape; by increasing number of rows.
         rows: The rows of all tensors, (R, ...).
     """
 
     def __init__(self, stacks: Iterable[Stack[K]]) -> None:
         ordered = sorted(stacks, key=lambda stack: stack.values.shape[1])
-        self.names = [name for stack in ordered for name in stack.names]
-        self.sizes = [stack.values.shape[1] for stack in ordered for _ in stack.names]
+        self.groups = [(stack.names, stack.values.shape[1]) for stack in ordered]
         self.rows = torch.cat([stack.values.flatten(0, 1) for stack in ordered])
+
+    @property
+    def names(self) -> list[K]:
+        """Name of each tensor."""
+        return [name for names, _ in self.groups for name in names]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of rows of each tensor."""
+        return [size for names, size in self.groups for _ in names]
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Joined[K]":
         """Replace the rows, (R, ...), by a function of them."""
-        mapped = object.__new__(Joined)
-        mapped.names, mapped.sizes, mapped.rows = self.names, self.sizes, function(self.rows)
+        mapped = copy(self)
+        mapped.rows = function(self.rows)
         return mapped
 
     def split(self) -> dict[K, Tensor]:
@@ -122,52 +135,82 @@ class Predicted:
         of_rows = np.repeat([scales.get(name, 1.0) for name in joined.names], joined.sizes)
         return joined.map(lambda rows: rows * torch.from_numpy(of_rows).to(rows)[:, None])
 
-    def by_name(self, count: int, dense: bool) -> list[dict[str, Tensor]]:
+    def by_name(self, count: int, inputs: int | None = None) -> list[dict[str, Tensor]]:
         """The parameters of each of so many networks by name.
 
         Args:
             count: Number of networks.
-            dense: False keeps products as :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor`.
+            inputs: Vectors that a layer multiplies: products that are slower than the matrix for so many stay
+                :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor`. None multiplies all factors.
         """
-        tensors: dict[Name, Tensor] = {}
-        for stack in (*self.dense, *(product.dense() for product in self.products if dense)):
-            tensors.update(zip(stack.names, stack.values.unbind(), strict=True))
+        vectors: dict[Name, Tensor] = {}
         for joined in self.vectors:
-            tensors.update(joined.split())
-        if self.products and not dense:
-            tensors.update(self._low_rank_tensors(tensors))
+            vectors.update(joined.split())
+        tensors = dict(vectors)
+        dense = [*self.dense, *(product.dense() for product in self.products if inputs is None)]
+        if self.products and inputs is not None:
+            products, low_rank = self._executable(inputs, vectors)
+            dense += products
+            tensors.update(low_rank)
+        for stack in dense:
+            tensors.update(zip(stack.names, stack.values.unbind(), strict=True))
         networks: list[dict[str, Tensor]] = [{} for _ in range(count)]
         for (network, name), tensor in tensors.items():
             networks[network][name] = tensor
         return networks
 
-    def _low_rank_tensors(self, vectors: Mapping[Name, Tensor]) -> Iterator[tuple[Name, Tensor]]:
-        """The products by name.
-
-        The rank is padded to a multiple of 16, because products with other sizes are a tenth slower. The first
-        additional column of A holds the bias of the same layer, so that the product with A adds it.
-        """
-        factors, ones = self.factors, None
-        biases: dict[Name, Tensor | None] = {}
-        rank = factors.rows.shape[1]
-        if rank % 16:
-            biases = {
-                name: vectors.get((name[0], name[1].removesuffix("weight") + "bias")) for name, _ in factors.names
-            }
-            zeros = factors.rows.new_zeros(len(factors.rows), -rank % 16)
-            column = []
-            for (name, side), size in zip(factors.names, factors.sizes, strict=True):
-                bias = biases[name] if side == 0 else None
-                column.append(zeros[:size, 0] if bias is None else bias)
-            factors = factors.map(lambda rows: torch.cat([rows, torch.cat(column)[:, None], zeros[:, 1:]], dim=1))
-            ones = factors.rows.new_zeros(factors.rows.shape[1])
-            ones[rank] = 1
-        split = factors.split()
+    def _executable(
+        self, inputs: int, vectors: Mapping[Name, Tensor]
+    ) -> tuple[list[Stack[Name]], dict[Name, LowRankTensor]]:
+        """The products with so many vectors: those that are faster as matrices, and the others by name."""
+        whole = {name for product in self.products if product.is_slow(inputs) for name in product.names}
+        biases: dict[Name, Tensor] = {}
+        for network, name in {name for name, _ in self.factors.names} - whole:
+            bias = vectors.get((network, name.removesuffix("weight") + "bias"))
+            if bias is not None:
+                biases[network, name] = bias
+        rows, ones = self._padded(biases)
+        keys: list[tuple[Name, int]] = []
+        sizes: list[int] = []
+        for names, size in self.factors.groups:
+            is_whole = names[0][0] in whole
+            keys += names[:1] if is_whole else names
+            sizes += [len(names) * size] if is_whole else [size] * len(names)
+        factors = dict(zip(keys, rows.split(sizes), strict=True))
+        dense, low_rank = [], {}
         for product in self.products:
+            count = len(product.names)
+            if product.names[0] in whole:
+                a, b = (factors[product.names[0], side].unflatten(0, (count, -1)) for side in (0, 1))
+                dense.append(replace(product, a=a, b=b, scales=[1.0]).dense())
+                continue
             for name in product.names:
-                a, b = split[name, 0], split[name, 1]
+                a, b = factors[name, 0], factors[name, 1]
                 left, right = (b, a) if product.transposed else (a, b)
-                yield name, LowRankTensor(left, right.T, biases.get(name), ones)
+                low_rank[name] = LowRankTensor(left, right.T, biases.get(name) if ones is not None else None, ones)
+        return dense, low_rank
+
+    def _padded(self, biases: Mapping[Name, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Pad the rank to a multiple of 16, because products with other sizes are a tenth slower.
+
+        Args:
+            biases: Biases of layers, which the first additional column of A holds, so that the product with A adds them.
+
+        Returns:
+            The rows of all factors, and a row that is 1 in that column alone; None without padding.
+        """
+        rows, rank = self.factors.rows, self.factors.rows.shape[1]
+        if rank % 16 == 0:
+            return rows, None
+        zeros = rows.new_zeros(len(rows), -rank % 16)
+        column = [
+            biases[name] if side == 0 and name in biases else zeros[:size, 0]
+            for (name, side), size in zip(self.factors.names, self.factors.sizes, strict=True)
+        ]
+        padded = torch.cat([rows, torch.cat(column)[:, None], zeros[:, 1:]], dim=1)
+        ones = padded.new_zeros(padded.shape[1])
+        ones[rank] = 1
+        return padded, ones
 
     def sum_of_norms(self) -> Tensor:
         """Σ ‖W‖_F over all parameters, a scalar in float32 or float64. The gradient of a zero norm is zero."""
