@@ -118,14 +118,11 @@ def weight_scale(shape: tuple[int, ...]) -> float:
     return math.sqrt((1 if depthwise else 2) / math.prod(shape[1:]))
 
 
-def normalize_bias(raw: Tensor) -> Tensor:
-    """Map raw biases to values between -1 and 1, element by element (GHN-3)."""
-    return torch.tanh(0.2 * raw)
+BIAS_SLOPE, NORM_SLOPE = 0.2, 0.25
+"""Factors of raw biases, and of raw weights of norms, before a hyperbolic tangent.
 
-
-def normalize_norm_weight(raw: Tensor) -> Tensor:
-    """Map raw weights of norms to values between 0 and 2, element by element (GHN-3)."""
-    return 2 * torch.sigmoid(0.5 * raw)
+A bias is tanh(0.2 x), between -1 and 1, and a norm's weight is 2 sigmoid(0.5 x) = 1 + tanh(0.25 x) (GHN-3).
+"""
 
 
 def postprocess(node: Node, decoded: Tensor | Factors, class_position_std: float = 0.0) -> dict[str, Tensor | Factors]:

@@ -13,6 +13,8 @@ from lgx.architectures import Architecture, ViTArchitecture
 from lgx.core.schema import Field, at_most, between, check_fields, one_of, or_none
 from lgx.errors import UserError
 from lgx.hypernet.decoder import (
+    BIAS_SLOPE,
+    NORM_SLOPE,
     ConvDecoder,
     Decoder,
     Factors,
@@ -20,8 +22,6 @@ from lgx.hypernet.decoder import (
     TargetKind,
     attention_gain,
     matrix_scale,
-    normalize_bias,
-    normalize_norm_weight,
     postprocess,
 )
 from lgx.hypernet.encoder import Encoder
@@ -262,8 +262,8 @@ class Hypernet(nn.Module):
         x = embedded[[g for g, _, _ in members], [n for _, n, _ in members]]  # nodes with a parameter, group by group
         dense: list[Stack[Name]] = []
         products: list[Products] = []
-        norm_weights: list[Stack[Name]] = []
-        biases: list[Stack[Name]] = []
+        vectors: list[Stack[Name]] = []
+        norm_weights: set[Name] = set()
         for kind, decoded in zip(targets, self.decoder.decode(x, list(targets.values())), strict=True):
             for pattern, values in postprocess(kind, decoded, self.config.class_position_std).items():
                 names = [(g, pattern.format(name, name.removesuffix(".weight"))) for g, _, name in groups[kind]]
@@ -271,15 +271,15 @@ class Hypernet(nn.Module):
                 if isinstance(values, Factors):
                     scales = [matrix_scale(kind) * gain for gain in gains]
                     products.append(Products(names, values.a, values.b, scales, kind.form == "transposed"))
-                elif kind.op == "ln" and pattern == "{1}.weight":
-                    norm_weights.append(Stack(names, values))
                 elif kind.op in ("ln", "bias"):
-                    biases.append(Stack(names, values))
+                    vectors.append(Stack(names, values))
+                    norm_weights.update(names if pattern == "{1}.weight" else ())
                 else:
                     dense.append(Stack(names, values).scaled(gains))
-        vectors = [Joined(norm_weights).map(normalize_norm_weight)] if norm_weights else []
-        vectors += [Joined(biases).map(normalize_bias)] if biases else []
-        return Predicted(dense, products, vectors)
+        joined = Joined(vectors)
+        slopes = joined.repeat([NORM_SLOPE if name in norm_weights else BIAS_SLOPE for name in joined.names])
+        offsets = joined.repeat([1.0 if name in norm_weights else 0.0 for name in joined.names])
+        return Predicted(dense, products, joined.map(lambda rows: torch.tanh(rows * slopes) + offsets))
 
     def tiled_parameters(self, graph: Graph) -> list[str]:
         """Names of the parameters that are tiled because they have more outputs or inputs than ``max_shape``.

@@ -252,8 +252,8 @@ class LowRankDecoder(Decoder):
         spans_b = [_span_b(target) for target in targets]
         used_a = self._inputs(max(spans[-1][1] for spans in spans_a))
         used_b = self._inputs(max(stop for _, stop in spans_b))
-        outputs = torch.cat([torch.arange(used_a * self.rank), torch.arange(used_b * self.rank) + self.rank**2])
-        outputs = outputs.to(hidden.device)
+        outputs = np.r_[: used_a * self.rank, self.rank**2 : self.rank**2 + used_b * self.rank]
+        outputs = torch.from_numpy(outputs).to(hidden.device)
         weight, bias = (parameter.index_select(0, outputs) for parameter in (self.fc3.weight, self.fc3.bias))
         inputs = F.relu(F.linear(hidden, weight, bias)).view(-1, self.rank)  # of the linear map
         rows = np.arange(len(inputs)).reshape(len(hidden), -1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -77,7 +77,7 @@ class Joined(Generic[K]):
         stacks: The tensors, (n, rows, ...).
 
     Attributes:
-        groups: Names, and number of rows of each, of tensors of one shape; by increasing number of rows.
+        groups: Names of the tensors of each stack, and number of rows of each; by increasing number of rows.
         rows: The rows of all tensors, (R, ...).
     """
 
@@ -102,6 +102,10 @@ class Joined(Generic[K]):
         mapped.rows = function(self.rows)
         return mapped
 
+    def repeat(self, values: Sequence[float]) -> Tensor:
+        """Repeat the value of each tensor for its rows, (R,)."""
+        return torch.from_numpy(np.repeat(values, self.sizes)).to(self.rows)
+
     def split(self) -> dict[K, Tensor]:
         """The tensors by name, as views."""
         return dict(zip(self.names, self.rows.split(self.sizes), strict=True))
@@ -119,21 +123,20 @@ class Predicted:
 
     dense: Sequence[Stack[Name]]
     products: Sequence[Products]
-    vectors: Sequence[Joined[Name]]
+    vectors: Joined[Name]
 
     @cached_property
     def factors(self) -> Joined[tuple[Name, int]]:
         """The factors s A (side 0) and B (side 1) of all products."""
         stacks: list[Stack[tuple[Name, int]]] = []
+        scales: dict[tuple[Name, int], float] = {}
         for product in self.products:
             stacks.append(Stack([(name, 0) for name in product.names], product.a))
             stacks.append(Stack([(name, 1) for name in product.names], product.b))
+            scales.update(zip(stacks[-2].names, product.scales, strict=True))
         joined = Joined(stacks)
-        scales = {
-            (name, 0): s for product in self.products for name, s in zip(product.names, product.scales, strict=True)
-        }
-        of_rows = np.repeat([scales.get(name, 1.0) for name in joined.names], joined.sizes)
-        return joined.map(lambda rows: rows * torch.from_numpy(of_rows).to(rows)[:, None])
+        of_rows = joined.repeat([scales.get(name, 1.0) for name in joined.names])
+        return joined.map(lambda rows: rows * of_rows[:, None])
 
     def by_name(self, count: int, inputs: int | None = None) -> list[dict[str, Tensor]]:
         """The parameters of each of so many networks by name.
@@ -143,9 +146,7 @@ class Predicted:
             inputs: Vectors that a layer multiplies: products that are slower than the matrix for so many stay
                 :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor`. None multiplies all factors.
         """
-        vectors: dict[Name, Tensor] = {}
-        for joined in self.vectors:
-            vectors.update(joined.split())
+        vectors = self.vectors.split()
         tensors = dict(vectors)
         dense = [*self.dense, *(product.dense() for product in self.products if inputs is None)]
         if self.products and inputs is not None:
@@ -194,7 +195,7 @@ class Predicted:
         """Pad the rank to a multiple of 16, because products with other sizes are a tenth slower.
 
         Args:
-            biases: Biases of layers, which the first additional column of A holds, so that the product with A adds them.
+            biases: Biases of layers; the first additional column of A holds them, so that the product with A adds them.
 
         Returns:
             The rows of all factors, and a row that is 1 in that column alone; None without padding.
@@ -208,15 +209,12 @@ class Predicted:
             for (name, side), size in zip(self.factors.names, self.factors.sizes, strict=True)
         ]
         padded = torch.cat([rows, torch.cat(column)[:, None], zeros[:, 1:]], dim=1)
-        ones = padded.new_zeros(padded.shape[1])
-        ones[rank] = 1
-        return padded, ones
+        return padded, torch.from_numpy(np.arange(padded.shape[1]) == rank).to(padded)
 
     def sum_of_norms(self) -> Tensor:
         """Σ ‖W‖_F over all parameters, a scalar in float32 or float64. The gradient of a zero norm is zero."""
-        sizes = [joined.sizes for joined in self.vectors]
-        vectors = [joined.rows for joined in self.vectors]
-        total: Tensor = _SumOfNorms.apply(sizes, *vectors, *(stack.values for stack in self.dense))
+        stacks = [stack.values for stack in self.dense]
+        total: Tensor = _SumOfNorms.apply(self.vectors.sizes, self.vectors.rows, *stacks)
         if self.products:
             places = {name: place for place, name in enumerate(self.factors.names)}
             partners = [places[name, 1 - side] for name, side in self.factors.names]
@@ -229,28 +227,25 @@ class _SumOfNorms(torch.autograd.Function):
     """Sum of the Frobenius norms of vectors and of stacked tensors."""
 
     @staticmethod
-    def forward(ctx: Any, sizes: Sequence[Sequence[int]], *tensors: Tensor) -> Tensor:
-        """Numbers of joined vectors of these sizes, (R,), and stacks, (n, ...) -> scalar."""
-        parts = [_wide(rows).split(of_rows) for rows, of_rows in zip(tensors, sizes, strict=False)]
-        parts += [_wide(stack).unbind() for stack in tensors[len(sizes) :]]
-        norms = torch.stack(torch._foreach_norm([tensor for part in parts for tensor in part]))
-        ctx.save_for_backward(norms, *tensors)
-        ctx.sizes, ctx.counts = sizes, [len(part) for part in parts]
+    def forward(ctx: Any, sizes: Sequence[int], vectors: Tensor, *stacks: Tensor) -> Tensor:
+        """Numbers of vectors of these sizes, (R,), and stacks, (n, ...) -> scalar."""
+        parts = [_wide(vectors).split(sizes), *(_wide(stack).unbind() for stack in stacks)]
+        norms = torch.stack(torch._foreach_norm(list(chain(*parts))))
+        ctx.save_for_backward(norms, vectors, *stacks)
+        ctx.sizes = sizes
         return norms.sum()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Compute the gradients of the tensors, in their shapes."""
-        norms, *tensors = ctx.saved_tensors
-        shares = list(_share(gradient, norms).split(ctx.counts))
-        for i, sizes in enumerate(ctx.sizes):
-            repeats = torch.tensor(sizes, device=norms.device)
-            shares[i] = shares[i].repeat_interleave(repeats, output_size=len(tensors[i]))
-        of_tensors = [
-            (_wide(tensor) * share.view(-1, *[1] * (tensor.ndim - 1))).to(tensor.dtype)
-            for tensor, share in zip(tensors, shares, strict=True)
-        ]
+        """Compute the gradients of the vectors and the stacks, in their shapes."""
+        norms, vectors, *stacks = ctx.saved_tensors
+        shares = _share(gradient, norms).split([len(ctx.sizes), *map(len, stacks)])
+        repeats = torch.tensor(ctx.sizes, device=norms.device)
+        scales = [shares[0].repeat_interleave(repeats, output_size=len(vectors))]
+        for stack, share in zip(stacks, shares[1:], strict=True):
+            scales.append(share.view(-1, *[1] * (stack.ndim - 1)))
+        of_tensors = [(_wide(t) * scale).to(t.dtype) for t, scale in zip((vectors, *stacks), scales, strict=True)]
         return None, *of_tensors
 
 
@@ -262,10 +257,20 @@ class _SumOfProductNorms(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, sizes: Sequence[int], partners: Sequence[int], rows: Tensor) -> Tensor:
-        """Joined rows of factors, (R, r), of these sizes; each is multiplied by its partner -> scalar."""
-        ctx.runs = [(len(list(run)), size) for size, run in groupby(sizes)]
+        """Sum the norms.
+
+        Args:
+            ctx: Autograd's context.
+            sizes: Number of rows of each factor, in increasing order.
+            partners: Index of the factor with which each is multiplied.
+            rows: Rows of all factors, (R, r).
+
+        Returns:
+            Scalar.
+        """
+        ctx.shapes = [(len(list(run)), size) for size, run in groupby(sizes)]
         with torch.autocast(rows.device.type, enabled=False):
-            grams = torch.cat([part.mT @ part for part in _equal_sizes(_wide(rows), ctx.runs)])
+            grams = torch.cat([part.mT @ part for part in _of_shapes(_wide(rows), ctx.shapes)])
         of_partners = grams[partners]
         norms = (grams * of_partners).sum((1, 2)).clamp(min=0).sqrt()  # of each product, at both of its factors
         ctx.save_for_backward(rows, norms, of_partners)
@@ -276,20 +281,20 @@ class _SumOfProductNorms(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradient of the rows, (R, r)."""
         rows, norms, of_partners = ctx.saved_tensors
-        weighted = of_partners * _share(gradient, norms)[:, None, None]
+        weighted = (of_partners * _share(gradient, norms)[:, None, None]).split([count for count, _ in ctx.shapes])
         wide = _wide(rows)
         of_rows = torch.empty_like(wide)
-        parts = zip(_equal_sizes(wide, ctx.runs), _equal_sizes(of_rows, ctx.runs), strict=True)
+        parts = zip(_of_shapes(wide, ctx.shapes), weighted, _of_shapes(of_rows, ctx.shapes), strict=True)
         with torch.autocast(rows.device.type, enabled=False):
-            for (part, out), gram in zip(parts, weighted.split([count for count, _ in ctx.runs]), strict=True):
+            for part, gram, out in parts:
                 torch.bmm(part, gram, out=out)
         return None, None, of_rows.to(rows.dtype)
 
 
-def _equal_sizes(rows: Tensor, runs: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Split rows, (R, r), into runs of neighbors with equally many rows, (count, size, r)."""
-    parts = rows.split([count * size for count, size in runs])
-    return [part.view(*run, -1) for part, run in zip(parts, runs, strict=True)]
+def _of_shapes(rows: Tensor, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
+    """Split rows, (R, r), into (count, size, r)."""
+    parts = rows.split([count * size for count, size in shapes])
+    return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _share(gradient: Tensor, norms: Tensor) -> Tensor:
