@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from lgx.hypernet.graph import MAX_DEGREE, PRIMITIVES, GraphBatch
+from lgx.hypernet.graph import MAX_DEGREE, MAX_INPUT_DISTANCE, MAX_PATH, PRIMITIVES, GraphBatch
 
 
 class ShapeEmbedding(nn.Module):
@@ -83,10 +83,6 @@ def _nearest(sizes: list[int]) -> Tensor:
     return (wanted[:, None] - table[None, :]).abs().argmin(dim=1)
 
 
-MAX_INPUT_DISTANCE, MAX_PATH = 1000, 254
-"""Largest distance from the input, and path length, with an embedding of its own, as in GHN-3."""
-
-
 class EdgeBias(nn.Module):
     """Attention bias of each pair of nodes, computed from the path lengths in both directions (GHN-3).
 
@@ -107,14 +103,13 @@ class EdgeBias(nn.Module):
         The bias of a pair depends only on its two lengths. Few pairs of lengths occur, so each is computed once.
 
         Args:
-            lengths: The pairs of path lengths that occur, int64, (P, 2).
+            lengths: Rows of the pairs of path lengths that occur, int64, (P, 2).
             pairs: Index of the lengths of each pair of nodes, int64, (G, N, N).
 
         Returns:
             (G, H, N, N).
         """
-        # The table has two unused rows at its start, as in GHN-3; row 2 stands for "no path".
-        values = self.out(F.relu(self.hidden(self.lengths(lengths + 2).flatten(1))))
+        values = self.out(F.relu(self.hidden(self.lengths(lengths).flatten(1))))
         # index_select on the transpose takes a sixth of the time of indexing rows, whose backward pass is slow.
         bias: Tensor = rearrange(
             values.T.index_select(1, pairs.flatten()), "h (g n m) -> g h n m", g=len(pairs), n=pairs.shape[1]
@@ -139,11 +134,6 @@ class FiLM(nn.Module):
         for linear in (self.gamma, self.beta):
             nn.init.zeros_(linear.weight)
             nn.init.zeros_(linear.bias)
-
-    def forward(self, x: Tensor, task: Tensor) -> Tensor:
-        """Modulate node features (G, N, D) by a task embedding (T,): (G, N, D)."""
-        modulated: Tensor = (1 + self.gamma(task)) * x + self.beta(task)
-        return modulated
 
 
 class _BiasedAttention(torch.autograd.Function):
@@ -195,12 +185,17 @@ class Block(nn.Module):
         self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.film = FiLM(task_width, width) if task_width else None
 
-    def forward(self, x: Tensor, bias: Tensor, task: Tensor | None) -> Tensor:
-        """Node features and attention bias, (G, N, D), (G, H, N, N) -> (G, N, D); a task (T,) modulates, None skips."""
-        normed = self.norm1(x)
-        if self.film is not None and task is not None:
-            normed = self.film(normed, task)
-        x = x + self.proj(_BiasedAttention.apply(self.qkv(normed), bias)).view_as(x)
+    def forward(self, x: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
+        """Node features and attention bias, (G, N, D), (G, H, N, N) -> (G, N, D).
+
+        Args:
+            x: Node features.
+            bias: Attention bias.
+            norm: Weight and bias of the first norm, modulated or not, (D,) each.
+        """
+        normed = F.layer_norm(x, x.shape[-1:], *norm, self.norm1.eps)
+        attended: Tensor = _BiasedAttention.apply(self.qkv(normed), bias)
+        x = x + self.proj(attended).view_as(x)
         out: Tensor = x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
         return out
 
@@ -258,14 +253,29 @@ class Encoder(nn.Module):
         Returns:
             (G, N, D); rows of padding have no meaning.
         """
-        x = self.embed(graphs)
-        x = x + self.in_degrees(graphs.in_degrees)
-        x = x + self.out_degrees(graphs.out_degrees)
-        x = x + self.input_distances(graphs.input_distances)
+        # One look-up in all three tables starts fewer operations.
+        tables = torch.cat([self.in_degrees.weight, self.out_degrees.weight, self.input_distances.weight])
+        x = self.embed(graphs) + F.embedding(graphs.places, tables).sum(dim=2)
         bias = self.edge_bias(graphs.lengths, graphs.pairs)
         if graphs.padding is not None:
             bias = bias.masked_fill(graphs.padding[:, None, None, :], -(2.0**15))
-        for block in self.blocks:
-            x = block(x, bias, task)
+        for block, norm in zip(self.blocks, self._norms(task), strict=True):
+            x = block(x, bias, norm)
         out: Tensor = self.norm(x)
         return out
+
+    def _norms(self, task: Tensor | None) -> list[tuple[Tensor, Tensor]]:
+        """Weight and bias, (D,) each, of each block's first norm, modulated by a task (T,); None leaves them.
+
+        (1 + γ) (w x + b) + β is a norm with the weight (1 + γ) w and the bias (1 + γ) b + β.
+        """
+        weights, biases = [block.norm1.weight for block in self.blocks], [block.norm1.bias for block in self.blocks]
+        films = [block.film for block in self.blocks if block.film is not None]
+        if task is None or not films:
+            return list(zip(weights, biases, strict=True))
+        linears = [linear for film in films for linear in (film.gamma, film.beta)]
+        weight, bias = torch.cat([linear.weight for linear in linears]), torch.cat([linear.bias for linear in linears])
+        gamma, beta = F.linear(task, weight, bias).view(len(films), 2, -1).unbind(1)
+        gamma = 1 + gamma
+        modulated = torch.stack(weights) * gamma
+        return list(zip(modulated, torch.addcmul(beta, torch.stack(biases), gamma), strict=True))

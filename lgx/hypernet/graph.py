@@ -118,8 +118,8 @@ def shortest_paths(predecessors: Sequence[Sequence[int]]) -> NDArray[np.int16]:
     return lengths
 
 
-MAX_DEGREE = 100
-"""Largest degree of a node with an embedding of its own, as in GHN-3."""
+MAX_DEGREE, MAX_INPUT_DISTANCE, MAX_PATH = 100, 1000, 254
+"""Largest degree of a node, distance from the input and path length with an embedding of its own, as in GHN-3."""
 
 
 @dataclass(frozen=True)
@@ -129,19 +129,17 @@ class GraphBatch:
     Attributes:
         ops: Operation of each node, int64, (G, N).
         shapes: (out, in, kernel height, kernel width) of each node's parameter, int64, (G, N, 4); zeros without one.
-        in_degrees: Number of edges to each node, at most :data:`MAX_DEGREE`, int64, (G, N).
-        out_degrees: Number of edges from each node, likewise.
-        input_distances: Length of the shortest path from the input to each node, int64, (G, N).
-        lengths: The pairs of path lengths, forward and backward, that occur, int64, (P, 2); 0 if there is no path.
+        places: Rows of each node's in-degree, out-degree and distance from the input in their three tables, one after
+            the other, int64, (G, N, 3).
+        lengths: Rows of the pairs of path lengths, forward and backward, that occur, int64, (P, 2). The table has two
+            unused rows at its start, as in GHN-3; row 2 stands for "no path".
         pairs: Index of the lengths of each pair of nodes, int64, (G, N, N).
         padding: True for padding, (G, N); None without padding.
     """
 
     ops: Tensor
     shapes: Tensor
-    in_degrees: Tensor
-    out_degrees: Tensor
-    input_distances: Tensor
+    places: Tensor
     lengths: Tensor
     pairs: Tensor
     padding: Tensor | None
@@ -163,12 +161,14 @@ class GraphBatch:
             shapes[g, : counts[g]] = graph.shapes
             distances[g, : counts[g], : counts[g]] = graph.lengths
         edges = distances == 1
-        degrees = [np.minimum(edges.sum(axis), MAX_DEGREE) for axis in (1, 2)]
+        in_degrees, out_degrees = (np.minimum(edges.sum(axis), MAX_DEGREE) for axis in (1, 2))
+        starts = np.cumsum([0, MAX_DEGREE + 1, MAX_DEGREE + 1])
+        places = np.stack([in_degrees, out_degrees, distances[:, 0]], axis=2) + starts
         codes = distances * (CUTOFF + 1) + distances.swapaxes(1, 2)
         occurs = np.bincount(codes.ravel()) > 0
-        lengths = np.stack(np.divmod(np.flatnonzero(occurs), CUTOFF + 1), axis=1)
+        lengths = np.stack(np.divmod(np.flatnonzero(occurs), CUTOFF + 1), axis=1) + 2
         pairs = (np.cumsum(occurs) - 1)[codes]
-        arrays = (ops, shapes, *degrees, distances[:, 0].copy(), lengths, pairs)
+        arrays = (ops, shapes, places, lengths, pairs)
         padding = np.arange(most) >= np.array(counts)[:, None]
         return cls(*map(torch.from_numpy, arrays), torch.from_numpy(padding) if padding.any() else None)
 
