@@ -9,7 +9,7 @@ References:
 """
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, cast
 
 import torch
 from einops import rearrange
@@ -151,7 +151,7 @@ class _BiasedAttention(torch.autograd.Function):
         attention = torch.baddbmm(bias.flatten(0, 1), q.mT, k, alpha=scale).softmax(dim=-1)
         ctx.save_for_backward(q, k, v, attention)
         ctx.scale, ctx.shape = scale, bias.shape
-        return rearrange(v @ attention.mT, "(g h) d n -> (g n) (h d)", h=bias.shape[1])
+        return cast(Tensor, rearrange(v @ attention.mT, "(g h) d n -> (g n) (h d)", h=bias.shape[1]))
 
     @staticmethod
     @once_differentiable
@@ -269,12 +269,15 @@ class Encoder(nn.Module):
 
         (1 + γ) (w x + b) + β is a norm with the weight (1 + γ) w and the bias (1 + γ) b + β.
         """
-        weights, biases = [block.norm1.weight for block in self.blocks], [block.norm1.bias for block in self.blocks]
-        films = [block.film for block in self.blocks if block.film is not None]
+        blocks = [cast(Block, block) for block in self.blocks]
+        weights = [block.norm1.weight for block in blocks]
+        biases = [block.norm1.bias for block in blocks]
+        films = [block.film for block in blocks if block.film is not None]
         if task is None or not films:
             return list(zip(weights, biases, strict=True))
         linears = [linear for film in films for linear in (film.gamma, film.beta)]
-        weight, bias = torch.cat([linear.weight for linear in linears]), torch.cat([linear.bias for linear in linears])
+        weight = torch.cat([linear.weight for linear in linears])
+        bias = torch.cat([linear.bias for linear in linears])
         gamma, beta = F.linear(task, weight, bias).view(len(films), 2, -1).unbind(1)
         gamma = 1 + gamma
         modulated = torch.stack(weights) * gamma

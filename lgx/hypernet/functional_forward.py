@@ -100,7 +100,7 @@ class _Layer(nn.Module):
         if self.only_class_token:
             q = q[:, :, :1]
         attended: Tensor = F.scaled_dot_product_attention(q, k, v)
-        return rearrange(attended, "b h n d -> b n (h d)")
+        return cast(Tensor, rearrange(attended, "b h n d -> b n (h d)"))
 
 
 class _WithFeatures(nn.Module):
@@ -157,8 +157,7 @@ def meta_batch_loss(
     if projection == "predicted":
         graphs += [projection_graph(architecture, width, convention) for architecture in architectures]
     joined = hypernet.predict_joined(graphs, task_embedding)
-    tokens = [1 + math.prod(a.grid) if isinstance(a, ViTArchitecture) else inputs.shape[-1] for a in architectures]
-    predicted = joined.by_name(len(graphs), len(inputs) * max(tokens))
+    predicted = joined.by_name(len(graphs), layer_inputs(architectures, inputs))
     losses = []
     for i, architecture in enumerate(architectures):
         add_class_token(architecture, predicted[i])
@@ -171,36 +170,18 @@ def meta_batch_loss(
     return torch.stack(losses).mean(dim=0), joined.sum_of_norms() / len(architectures)
 
 
-def predict_with_projections(
-    hypernet: Hypernet, architectures: Sequence[Architecture], width: int, task_embedding: Tensor | None = None
-) -> tuple[list[dict[str, Tensor]], list[Tensor]]:
-    """Predict the parameters of several architectures, and the projection M of each, as the TAL paper does.
-
-    M is a node after the last norm, next to the head. It is predicted from a second graph in which no other node has a
-    parameter. The parameters are therefore exactly those that are predicted without M.
-
-    Args:
-        hypernet: The hypernetwork.
-        architectures: The m architectures.
-        width: Width T of the ancestor's features.
-        task_embedding: Task embedding, (T,), if the hypernetwork takes one.
-
-    Returns:
-        For each architecture the parameters by name, and M, (T, D). Matrices are
-        :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor` if the decoder predicts factors.
-    """
-    convention = hypernet.config.convention
-    graphs = [computational_graph(architecture, convention) for architecture in architectures]
-    graphs += [projection_graph(architecture, width, convention) for architecture in architectures]
-    predicted = hypernet.predict_graphs(graphs, task_embedding, dense=False)
-    parameters = predicted[: len(architectures)]
-    for architecture, tensors in zip(architectures, parameters, strict=True):
-        add_class_token(architecture, tensors)
-    return parameters, [tensors[_PROJECTION] for tensors in predicted[len(architectures) :]]
+def layer_inputs(architectures: Sequence[Architecture], inputs: Tensor) -> int:
+    """Most vectors, over all positions of images (B, C, H, W) or token ids (B, N), that a layer multiplies."""
+    tokens = [1 + math.prod(a.grid) if isinstance(a, ViTArchitecture) else inputs.shape[-1] for a in architectures]
+    return len(inputs) * max(tokens)
 
 
 def projection_graph(architecture: Architecture, width: int, convention: Convention = "msa") -> Graph:
-    """The architecture's graph with an additional node M, the only node with a parameter."""
+    """The architecture's graph with an additional node M, after the last norm and next to the head.
+
+    M is the only node with a parameter: the others' parameters, which are predicted from the graph without M, are
+    exactly those that are predicted for a network without a projection.
+    """
     graph = computational_graph(architecture, convention)
     count = len(graph.nodes)
     norm = max(n for n, node in enumerate(graph.nodes) if node.op == "ln")

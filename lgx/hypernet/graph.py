@@ -174,7 +174,9 @@ class GraphBatch:
 
     def to(self, device: torch.device) -> "GraphBatch":
         """Copy the batch to a device."""
-        return GraphBatch(*(None if t is None else t.to(device) for t in vars(self).values()))
+        padding = None if self.padding is None else self.padding.to(device)
+        parts = (self.ops, self.shapes, self.places, self.lengths, self.pairs)
+        return GraphBatch(*(part.to(device) for part in parts), padding)
 
 
 def computational_graph(architecture: Architecture, convention: Convention = "msa") -> Graph:
