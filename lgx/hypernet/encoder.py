@@ -270,8 +270,8 @@ class Encoder(nn.Module):
         (1 + γ) (w x + b) + β is a norm with the weight (1 + γ) w and the bias (1 + γ) b + β.
         """
         blocks = [cast(Block, block) for block in self.blocks]
-        weights = [block.norm1.weight for block in blocks]
-        biases = [block.norm1.bias for block in blocks]
+        weights: list[Tensor] = [block.norm1.weight for block in blocks]
+        biases: list[Tensor] = [block.norm1.bias for block in blocks]
         films = [block.film for block in blocks if block.film is not None]
         if task is None or not films:
             return list(zip(weights, biases, strict=True))

@@ -91,7 +91,7 @@ class _Layer(nn.Module):
         """(B, N, D) -> (B, N, D) or (B, 1, D)."""
         outputs = x[:, :1] if self.only_class_token else x
         outputs = outputs + self.attn.proj(self._attention(self.norm1(x)))
-        return outputs + cast(Tensor, self.mlp(self.norm2(outputs)))
+        return cast(Tensor, outputs + self.mlp(self.norm2(outputs)))
 
     def _attention(self, x: Tensor) -> Tensor:
         """The attention output: (B, N, D) -> (B, N, D) or (B, 1, D)."""
@@ -100,7 +100,7 @@ class _Layer(nn.Module):
         if self.only_class_token:
             q = q[:, :, :1]
         attended: Tensor = F.scaled_dot_product_attention(q, k, v)
-        return cast(Tensor, rearrange(attended, "b h n d -> b n (h d)"))
+        return rearrange(attended, "b h n d -> b n (h d)")
 
 
 class _WithFeatures(nn.Module):

@@ -168,15 +168,15 @@ class GraphBatch:
         occurs = np.bincount(codes.ravel()) > 0
         lengths = np.stack(np.divmod(np.flatnonzero(occurs), CUTOFF + 1), axis=1) + 2
         pairs = (np.cumsum(occurs) - 1)[codes]
-        arrays = (ops, shapes, places, lengths, pairs)
+        parts = [torch.from_numpy(array) for array in (ops, shapes, places, lengths, pairs)]
         padding = np.arange(most) >= np.array(counts)[:, None]
-        return cls(*map(torch.from_numpy, arrays), torch.from_numpy(padding) if padding.any() else None)
+        return cls(*parts, padding=torch.from_numpy(padding) if padding.any() else None)
 
     def to(self, device: torch.device) -> "GraphBatch":
         """Copy the batch to a device."""
         padding = None if self.padding is None else self.padding.to(device)
-        parts = (self.ops, self.shapes, self.places, self.lengths, self.pairs)
-        return GraphBatch(*(part.to(device) for part in parts), padding)
+        parts = [part.to(device) for part in (self.ops, self.shapes, self.places, self.lengths, self.pairs)]
+        return GraphBatch(*parts, padding=padding)
 
 
 def computational_graph(architecture: Architecture, convention: Convention = "msa") -> Graph:

@@ -3,10 +3,9 @@
 Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -69,12 +68,44 @@ class _Run(NamedTuple):
         rows: Indices of the inputs, (n,).
         start: First of their outputs.
         stop: Output after the last.
+        offset: Index of the first in the slice.
     """
 
     slice: int
     rows: NDArray[np.int64]
     start: int
     stop: int
+    offset: int
+
+
+class _Piece(NamedTuple):
+    """The part of a run that lies in a block.
+
+    Attributes:
+        rows: Inputs of the block.
+        columns: Outputs of the block.
+        slice: Index of the slice.
+        offset: Index of the first output in the slice.
+    """
+
+    rows: slice
+    columns: slice
+    slice: int
+    offset: int
+
+
+class _Block(NamedTuple):
+    """Neighboring outputs that are computed together.
+
+    Attributes:
+        outputs: The outputs.
+        inputs: The inputs, among those of all runs.
+        pieces: What is needed.
+    """
+
+    outputs: slice
+    inputs: slice
+    pieces: list[_Piece]
 
 
 class _SlicedLinear(torch.autograd.Function):
@@ -85,20 +116,15 @@ class _SlicedLinear(torch.autograd.Function):
         ctx: Any, weight: Tensor, bias: Tensor, inputs: Tensor, slices: Sequence[OutputSlice]
     ) -> tuple[Tensor, ...]:
         """(out, in), (out,), (N, in) -> (n, stop - start) for each slice."""
-        size = len(weight)
-        ctx.runs = _runs(slices, size)
+        runs = _runs(slices, len(weight))
         # On a GPU one pass over the weight is faster than many small products.
-        ctx.blocks = _blocks(ctx.runs, MIN_BLOCK_SIZE if weight.is_cpu else size)
-        ctx.rows = torch.from_numpy(np.concatenate([run.rows for run in ctx.runs])).to(weight.device)
+        ctx.blocks = _blocks(runs, MIN_BLOCK_SIZE if weight.is_cpu else len(weight))
+        ctx.rows = torch.from_numpy(np.concatenate([run.rows for run in runs])).to(weight.device)
         used = inputs.index_select(0, ctx.rows)
         ctx.save_for_backward(weight, inputs, used)
-        outputs = weight.new_empty(len(used), size)
-        for block, among in ctx.blocks:
-            torch.addmm(bias[block], used[among], weight[block].T, out=outputs[among, block])
-        shapes = [(len(part.rows), part.stop - part.start) for part in slices]
-        flat = weight.new_empty(sum(map(math.prod, shapes))).split(list(map(math.prod, shapes)))
-        results = tuple(numbers.view(shape) for numbers, shape in zip(flat, shapes, strict=True))
-        torch._foreach_copy_(_parts(results, ctx.runs), _views(outputs, ctx.runs))
+        computed = [torch.addmm(bias[out], used[rows], weight[out].T) for out, rows, _ in ctx.blocks]
+        results = tuple(weight.new_empty(len(part.rows), part.stop - part.start) for part in slices)
+        torch._foreach_copy_(_of_slices(results, ctx.blocks), _of_blocks(computed, ctx.blocks))
         return results
 
     @staticmethod
@@ -106,60 +132,61 @@ class _SlicedLinear(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of weight, bias and inputs, in their shapes."""
         weight, inputs, used = ctx.saved_tensors
-        of_outputs = weight.new_zeros(len(used), len(weight))
-        torch._foreach_copy_(_views(of_outputs, ctx.runs), _parts(gradients, ctx.runs))
-        of_weight = torch.zeros_like(weight)
-        of_used = torch.zeros_like(used)
-        for block, among in ctx.blocks:
-            of_weight[block].addmm_(of_outputs[among, block].T, used[among])
-            of_used[among].addmm_(of_outputs[among, block], weight[block])
-        of_inputs = torch.zeros_like(inputs).index_add_(0, ctx.rows, of_used)
-        return of_weight, of_outputs.sum(dim=0), of_inputs, None
+        of_computed = [weight.new_zeros(len(used[rows]), len(weight[out])) for out, rows, _ in ctx.blocks]
+        torch._foreach_copy_(_of_blocks(of_computed, ctx.blocks), _of_slices(gradients, ctx.blocks))
+        of_weight, of_used = torch.zeros_like(weight), torch.zeros_like(used)
+        of_bias = weight.new_zeros(len(weight))
+        for (out, rows, _), gradient in zip(ctx.blocks, of_computed, strict=True):
+            torch.mm(gradient.T, used[rows], out=of_weight[out])
+            torch.sum(gradient, dim=0, out=of_bias[out])
+            of_used[rows].addmm_(gradient, weight[out])
+        return of_weight, of_bias, torch.zeros_like(inputs).index_add_(0, ctx.rows, of_used), None
+
+
+def _of_blocks(computed: Sequence[Tensor], blocks: Sequence[_Block]) -> list[Tensor]:
+    """All pieces in what was computed for each block."""
+    return [
+        outputs[rows, columns]
+        for outputs, block in zip(computed, blocks, strict=True)
+        for rows, columns, *_ in block.pieces
+    ]
+
+
+def _of_slices(slices: Sequence[Tensor], blocks: Sequence[_Block]) -> list[Tensor]:
+    """All pieces in the slices."""
+    pieces = chain(*(block.pieces for block in blocks))
+    return [slices[index].narrow(1, offset, columns.stop - columns.start) for _, columns, index, offset in pieces]
 
 
 def _runs(slices: Sequence[OutputSlice], size: int) -> list[_Run]:
-    """Cut slices into runs, in an order in which those that need the same of a layer's outputs are neighbors.
-
-    The runs of one slice keep their order.
-    """
+    """Cut slices into runs, in an order in which those that need the same of a layer's outputs are neighbors."""
     runs = []
     for i, part in enumerate(slices):
         for row in range(part.start // size, -(-part.stop // size)):
             start, stop = max(part.start - row * size, 0), min(part.stop - row * size, size)
-            runs.append(_Run(i, part.rows[:, row], start, stop))
+            runs.append(_Run(i, part.rows[:, row], start, stop, row * size + start - part.start))
     return sorted(runs, key=lambda run: (-run.stop, -run.start))
 
 
-def _views(outputs: Tensor, runs: Sequence[_Run]) -> list[Tensor]:
-    """The outputs of each run, (n, stop - start), in all outputs of all runs, (N, out)."""
-    parts = outputs.split([len(run.rows) for run in runs])
-    return [part[:, run.start : run.stop] for part, run in zip(parts, runs, strict=True)]
-
-
-def _parts(slices: Sequence[Tensor], runs: Sequence[_Run]) -> list[Tensor]:
-    """The outputs of each run, (n, stop - start), in those of its slice."""
-    done = [0] * len(slices)
-    parts = []
-    for run in runs:
-        count = run.stop - run.start
-        parts.append(slices[run.slice].narrow(1, done[run.slice], count))
-        done[run.slice] += count
-    return parts
-
-
-def _blocks(runs: Sequence[_Run], least: int) -> list[tuple[slice, slice]]:
-    """Blocks of at least so many outputs, and the inputs, among those of all runs, for which each is computed."""
+def _blocks(runs: Sequence[_Run], least: int) -> list[_Block]:
+    """Cut the outputs into blocks of at least so many."""
     boundaries = [0]
     for boundary in sorted({run.start for run in runs} | {run.stop for run in runs}):
         if boundary - boundaries[-1] >= least:
             boundaries.append(boundary)
     boundaries[-1 if len(boundaries) > 1 else 1 :] = [max(run.stop for run in runs)]
+    ends = np.cumsum([0, *(len(run.rows) for run in runs)]).tolist()
     blocks = []
     for start, stop in pairwise(boundaries):
-        needs = [run.start < stop and start < run.stop for run in runs]
-        first, last = needs.index(True), len(needs) - needs[::-1].index(True)
-        ends = np.cumsum([0, *(len(run.rows) for run in runs)])
-        blocks.append((slice(start, stop), slice(int(ends[first]), int(ends[last]))))
+        used = [i for i, run in enumerate(runs) if run.start < stop and start < run.stop]
+        inputs = slice(ends[used[0]], ends[used[-1] + 1])
+        pieces = []
+        for i in used:
+            first, last = max(start, runs[i].start), min(stop, runs[i].stop)
+            rows = slice(ends[i] - inputs.start, ends[i + 1] - inputs.start)
+            offset = runs[i].offset + first - runs[i].start
+            pieces.append(_Piece(rows, slice(first - start, last - start), runs[i].slice, offset))
+        blocks.append(_Block(slice(start, stop), inputs, pieces))
     return blocks
 
 

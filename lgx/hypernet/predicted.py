@@ -104,7 +104,8 @@ class Joined(Generic[K]):
 
     def repeat(self, values: Sequence[float]) -> Tensor:
         """Repeat the value of each tensor for its rows, (R,)."""
-        return torch.from_numpy(np.repeat(values, self.sizes)).to(self.rows)
+        dtype = np.float64 if self.rows.dtype == torch.float64 else np.float32
+        return torch.from_numpy(np.repeat(np.array(values, dtype), self.sizes)).to(self.rows)
 
     def split(self) -> dict[K, Tensor]:
         """The tensors by name, as views."""
@@ -136,7 +137,7 @@ class Predicted:
             scales.update(zip(stacks[-2].names, product.scales, strict=True))
         joined = Joined(stacks)
         of_rows = joined.repeat([scales.get(name, 1.0) for name in joined.names])
-        return joined.map(lambda rows: rows * of_rows[:, None])
+        return joined.map(lambda rows: rows.mul_(of_rows[:, None]))
 
     def by_name(self, count: int, inputs: int | None = None) -> list[dict[str, Tensor]]:
         """The parameters of each of so many networks by name.
@@ -185,10 +186,9 @@ class Predicted:
                 a, b = (factors[product.names[0], side].unflatten(0, (count, -1)) for side in (0, 1))
                 dense.append(replace(product, a=a, b=b, scales=[1.0]).dense())
                 continue
-            for name in product.names:
-                a, b = factors[name, 0], factors[name, 1]
-                left, right = (b, a) if product.transposed else (a, b)
-                low_rank[name] = LowRankTensor(left, right.T, biases.get(name) if ones is not None else None, ones)
+            for each in product.names:
+                left, right = factors[each, int(product.transposed)], factors[each, int(not product.transposed)]
+                low_rank[each] = LowRankTensor(left, right.T, biases.get(each) if ones is not None else None, ones)
         return dense, low_rank
 
     def _padded(self, biases: Mapping[Name, Tensor]) -> tuple[Tensor, Tensor | None]:
