@@ -162,7 +162,8 @@ def methods(root: str = "data", minutes: float = 4.0, csv: str | None = None) ->
 def launches(root: str = "data", batch: int = 8, csv: str | None = None) -> Rows:
     """Operations that a step of each method starts, without views; on a GPU they often decide the time of a step.
 
-    The network is ViT-Tiny of 12 layers; hypernetworks predict it. The three slices are those of one step of Nested.
+    Hypernetworks predict ViT-Tiny of 12 layers. The three slices are those of one step of Nested. The other methods
+    train a narrower ViT of 12 layers, whose steps start as many operations.
 
     Args:
         root: As of steps.
@@ -208,8 +209,9 @@ def _steps(root: str) -> Iterator[Measurement]:
 def _launches(root: str, batch: int) -> Iterator[Measurement]:
     setting = {"suite": "launches", "size": SIZES["tiny"], "batch": batch}
     yield Measurement(setting, lambda: count_predicted(_vit("tiny"), batch))
+    arch = KITS["cpu"].arch
     for name in methods_by_fit():
-        yield Measurement(setting, partial(count_method, name, SIZES["tiny"], root, batch))
+        yield Measurement(setting | {"size": arch}, partial(count_method, name, arch, root, batch))
 
 
 def _method(name: str, root: str) -> Measurement:
