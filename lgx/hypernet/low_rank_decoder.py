@@ -5,7 +5,7 @@ Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -60,48 +60,28 @@ def sliced_linear(layer: nn.Linear, inputs: Tensor, slices: Sequence[OutputSlice
     return list(outputs)
 
 
-class _Run(NamedTuple):
-    """The part of a slice that is computed from one input of each sequence.
+class _Piece(NamedTuple):
+    """The part of a slice that is computed from one input of each sequence, or what a block has of it.
 
     Attributes:
         slice: Index of the slice.
         rows: Indices of the inputs, (n,).
+        first: Index of the first of these inputs among those of all pieces, or of the block.
         start: First of their outputs.
         stop: Output after the last.
-        offset: Index of the first in the slice.
+        offset: Index of the first output in the slice.
     """
 
     slice: int
     rows: NDArray[np.int64]
+    first: int
     start: int
     stop: int
     offset: int
 
 
-class _Piece(NamedTuple):
-    """The part of a run that lies in a block.
-
-    Attributes:
-        rows: Inputs of the block.
-        columns: Outputs of the block.
-        slice: Index of the slice.
-        offset: Index of the first output in the slice.
-    """
-
-    rows: slice
-    columns: slice
-    slice: int
-    offset: int
-
-
 class _Block(NamedTuple):
-    """Neighboring outputs that are computed together.
-
-    Attributes:
-        outputs: The outputs.
-        inputs: The inputs, among those of all runs.
-        pieces: What is needed.
-    """
+    """Outputs that are computed together, and for which inputs, among those of all pieces; what is needed of them."""
 
     outputs: slice
     inputs: slice
@@ -116,10 +96,10 @@ class _SlicedLinear(torch.autograd.Function):
         ctx: Any, weight: Tensor, bias: Tensor, inputs: Tensor, slices: Sequence[OutputSlice]
     ) -> tuple[Tensor, ...]:
         """(out, in), (out,), (N, in) -> (n, stop - start) for each slice."""
-        runs = _runs(slices, len(weight))
+        pieces = _pieces(slices, len(weight))
         # On a GPU one pass over the weight is faster than many small products.
-        ctx.blocks = _blocks(runs, MIN_BLOCK_SIZE if weight.is_cpu else len(weight))
-        ctx.rows = torch.from_numpy(np.concatenate([run.rows for run in runs])).to(weight.device)
+        ctx.blocks = _blocks(pieces, MIN_BLOCK_SIZE if weight.is_cpu else len(weight))
+        ctx.rows = torch.from_numpy(np.concatenate([piece.rows for piece in pieces])).to(weight.device)
         used = inputs.index_select(0, ctx.rows)
         ctx.save_for_backward(weight, inputs, used)
         computed = [torch.addmm(bias[out], used[rows], weight[out].T) for out, rows, _ in ctx.blocks]
@@ -145,48 +125,52 @@ class _SlicedLinear(torch.autograd.Function):
 
 def _of_blocks(computed: Sequence[Tensor], blocks: Sequence[_Block]) -> list[Tensor]:
     """All pieces in what was computed for each block."""
-    return [
-        outputs[rows, columns]
-        for outputs, block in zip(computed, blocks, strict=True)
-        for rows, columns, *_ in block.pieces
-    ]
+    parts = []
+    for outputs, block in zip(computed, blocks, strict=True):
+        for piece in block.pieces:
+            start = piece.start - block.outputs.start
+            rows = outputs.narrow(0, piece.first, len(piece.rows))
+            parts.append(rows.narrow(1, start, piece.stop - piece.start))
+    return parts
 
 
 def _of_slices(slices: Sequence[Tensor], blocks: Sequence[_Block]) -> list[Tensor]:
     """All pieces in the slices."""
     pieces = chain(*(block.pieces for block in blocks))
-    return [slices[index].narrow(1, offset, columns.stop - columns.start) for _, columns, index, offset in pieces]
+    return [slices[piece.slice].narrow(1, piece.offset, piece.stop - piece.start) for piece in pieces]
 
 
-def _runs(slices: Sequence[OutputSlice], size: int) -> list[_Run]:
-    """Cut slices into runs, in an order in which those that need the same of a layer's outputs are neighbors."""
-    runs = []
+def _pieces(slices: Sequence[OutputSlice], size: int) -> list[_Piece]:
+    """Cut slices into pieces, in an order in which those that need the same of a layer's outputs are neighbors."""
+    pieces = []
     for i, part in enumerate(slices):
         for row in range(part.start // size, -(-part.stop // size)):
             start, stop = max(part.start - row * size, 0), min(part.stop - row * size, size)
-            runs.append(_Run(i, part.rows[:, row], start, stop, row * size + start - part.start))
-    return sorted(runs, key=lambda run: (-run.stop, -run.start))
+            pieces.append(_Piece(i, part.rows[:, row], 0, start, stop, row * size + start - part.start))
+    pieces.sort(key=lambda piece: (-piece.stop, -piece.start))
+    firsts = accumulate((len(piece.rows) for piece in pieces), initial=0)
+    return [piece._replace(first=first) for piece, first in zip(pieces, firsts, strict=False)]
 
 
-def _blocks(runs: Sequence[_Run], least: int) -> list[_Block]:
+def _blocks(pieces: Sequence[_Piece], least: int) -> list[_Block]:
     """Cut the outputs into blocks of at least so many."""
     boundaries = [0]
-    for boundary in sorted({run.start for run in runs} | {run.stop for run in runs}):
+    for boundary in sorted({piece.start for piece in pieces} | {piece.stop for piece in pieces}):
         if boundary - boundaries[-1] >= least:
             boundaries.append(boundary)
-    boundaries[-1 if len(boundaries) > 1 else 1 :] = [max(run.stop for run in runs)]
-    ends = np.cumsum([0, *(len(run.rows) for run in runs)]).tolist()
+    boundaries[-1 if len(boundaries) > 1 else 1 :] = [max(piece.stop for piece in pieces)]
     blocks = []
     for start, stop in pairwise(boundaries):
-        used = [i for i, run in enumerate(runs) if run.start < stop and start < run.stop]
-        inputs = slice(ends[used[0]], ends[used[-1] + 1])
-        pieces = []
-        for i in used:
-            first, last = max(start, runs[i].start), min(stop, runs[i].stop)
-            rows = slice(ends[i] - inputs.start, ends[i + 1] - inputs.start)
-            offset = runs[i].offset + first - runs[i].start
-            pieces.append(_Piece(rows, slice(first - start, last - start), runs[i].slice, offset))
-        blocks.append(_Block(slice(start, stop), inputs, pieces))
+        among = [piece for piece in pieces if piece.start < stop and start < piece.stop]
+        inputs = slice(among[0].first, among[-1].first + len(among[-1].rows))
+        cut = [
+            piece._replace(
+                first=piece.first - inputs.start, start=max(start, piece.start), stop=min(stop, piece.stop),
+                offset=piece.offset + max(start - piece.start, 0),
+            )
+            for piece in among
+        ]  # fmt: skip
+        blocks.append(_Block(slice(start, stop), inputs, cut))
     return blocks
 
 
