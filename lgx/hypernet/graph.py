@@ -7,7 +7,7 @@ features.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -168,15 +168,15 @@ class GraphBatch:
         occurs = np.bincount(codes.ravel()) > 0
         lengths = np.stack(np.divmod(np.flatnonzero(occurs), CUTOFF + 1), axis=1) + 2
         pairs = (np.cumsum(occurs) - 1)[codes]
-        parts = [torch.from_numpy(array) for array in (ops, shapes, places, lengths, pairs)]
+        parts: list[Any] = [torch.from_numpy(array) for array in (ops, shapes, places, lengths, pairs)]
         padding = np.arange(most) >= np.array(counts)[:, None]
-        return cls(*parts, padding=torch.from_numpy(padding) if padding.any() else None)
+        parts.append(torch.from_numpy(padding) if padding.any() else None)
+        return cls(*parts)
 
     def to(self, device: torch.device) -> "GraphBatch":
         """Copy the batch to a device."""
-        padding = None if self.padding is None else self.padding.to(device)
-        parts = [part.to(device) for part in (self.ops, self.shapes, self.places, self.lengths, self.pairs)]
-        return GraphBatch(*parts, padding=padding)
+        parts: list[Any] = [None if part is None else part.to(device) for part in vars(self).values()]
+        return GraphBatch(*parts)
 
 
 def computational_graph(architecture: Architecture, convention: Convention = "msa") -> Graph:

@@ -127,7 +127,7 @@ class _Copies(torch.autograd.Function):
         size = len(gradients) // ctx.count
         total: list[Any] = list(gradients[:size])
         for start in range(size, len(gradients), size):
-            one = gradients[start : start + size]
+            one: Any = gradients[start : start + size]
             shared = [i for i in range(size) if total[i] is not None and one[i] is not None]
             sums: Any = torch._foreach_add([total[i] for i in shared], [one[i] for i in shared]) if shared else []
             total = [other if each is None else each for each, other in zip(total, one, strict=True)]
