@@ -1,6 +1,7 @@
 """``python -m benchmarks SUITE``: time and memory of training steps and loaders, as ratios to a reference."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -9,6 +10,7 @@ from jsonargparse import auto_cli
 
 from benchmarks.fit_steps import measure_fit_steps
 from benchmarks.hypernet_steps import LARGEST, measure_hypernet_steps
+from benchmarks.launches import count_method, count_predicted, methods_by_fit
 from benchmarks.loaders import measure_loaders
 from benchmarks.methods import METHODS, loader_processes, measure_method, pocket_run
 from benchmarks.runner import Measurement, Rows, run
@@ -157,8 +159,23 @@ def methods(root: str = "data", minutes: float = 4.0, csv: str | None = None) ->
     return run((_method(name, root) for name in METHODS), csv, minutes)
 
 
+def launches(root: str = "data", batch: int = 8, csv: str | None = None) -> Rows:
+    """Operations that a step of each method starts, without views; on a GPU they often decide the time of a step.
+
+    Hypernetworks predict ViT-Tiny of 12 layers. The three slices are those of one step of Nested. The other methods
+    train a narrower ViT of 12 layers, whose steps start as many operations.
+
+    Args:
+        root: As of steps.
+        batch: Images of a step; their number hardly changes the counts.
+        csv: File for the results, a line for each: what, operations, ratio to the ordinary step and the setting.
+    """
+    return run(_launches(root, batch), csv)
+
+
 SUITES: Any = {
     "hypernet": hypernet, "shared_layers": shared_layers, "fit": fit, "data": data, "steps": steps, "methods": methods,
+    "launches": launches,
 }  # fmt: skip
 
 
@@ -187,6 +204,14 @@ def _steps(root: str) -> Iterator[Measurement]:
     yield _loaders(kit.pixels, kit.batches[-1], loader_processes(), min(kit.repeats, 3))
     for size in kit.sizes:
         yield _shared(size, kit.batches[-1], "bf16", kit.repeats)
+
+
+def _launches(root: str, batch: int) -> Iterator[Measurement]:
+    setting = {"suite": "launches", "size": SIZES["tiny"], "batch": batch}
+    yield Measurement(setting, lambda: count_predicted(_vit("tiny"), batch))
+    arch = KITS["cpu"].arch
+    for name in methods_by_fit():
+        yield Measurement(setting | {"size": arch}, partial(count_method, name, arch, root, batch))
 
 
 def _method(name: str, root: str) -> Measurement:

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from statistics import median
@@ -100,19 +100,29 @@ def timed_run(options: Sequence[str], folder: str, steps: int, held: ExitStack) 
     return cli, times
 
 
-def _bare_loop(cli: LgxCLI, batch: Batch, steps: int) -> float:
+def bare_step(cli: LgxCLI, batch: Batch) -> Callable[[], None]:
+    """A step of a run that has ended: losses of the method, backward pass and optimizer."""
     method = cli.model.to(batch.inputs.device).train()  # the trainer moves it to the CPU when it ends
     optimizer = method.optimizer(method.trained_groups())
     fuse(optimizer)
-    starts = []
-    for _ in range(WARM_UP + steps + 1):
-        synchronize()
-        starts.append(time.perf_counter())
+
+    def step() -> None:
         with cli.trainer.precision_plugin.train_step_context():
             loss = method.training_losses(batch)["loss"]
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+
+    return step
+
+
+def _bare_loop(cli: LgxCLI, batch: Batch, steps: int) -> float:
+    step = bare_step(cli, batch)
+    starts = []
+    for _ in range(WARM_UP + steps + 1):
+        synchronize()
+        starts.append(time.perf_counter())
+        step()
     return _median(starts[WARM_UP:])
 
 

@@ -20,10 +20,10 @@ from benchmarks.steps import (
 )
 from lgx.architectures import ViTArchitecture
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
-from lgx.hypernet.functional_forward import functional_forward, meta_batch_loss
+from lgx.hypernet.functional_forward import functional_forward, layer_inputs, meta_batch_loss
 from lgx.hypernet.graph import path_lengths
 from lgx.hypernet.hypernet import add_class_token
-from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 LARGEST = {"conv": (64, 64, 16, 16), "low_rank": (2048, 2048, 16, 16)}
 """Decoder -> largest weight that is predicted, (out, in, height, width): those of GHN-3 and LoGAH."""
@@ -122,8 +122,7 @@ def _seconds_of_parts(
 ) -> dict[str, float]:
     """Seconds of each part of one step.
 
-    The autograd graph is cut between the parts, so that the backward pass of each can be timed. The norms count as part
-    of ``execute``.
+    The backward pass of each part is run alone, so that it can be timed. The norms count as part of ``execute``.
     """
     clock = _Clock()
     graphs = [computational_graph(architecture, hypernet.config.convention)]
@@ -131,31 +130,22 @@ def _seconds_of_parts(
     embedded = hypernet.encode(graphs)
     clock.lap("encode")
     nodes = embedded.detach().requires_grad_()
-    (parameters,) = hypernet.decode(graphs, nodes, dense=False)
-    add_class_token(architecture, parameters)
+    joined = hypernet.decode(graphs, nodes)
+    predicted = [joined.vectors.rows, *(stack.values for stack in joined.dense)]
+    predicted += [factor for product in joined.products for factor in (product.a, product.b)]
     clock.lap("decode")
-    leaves = {name: _detached(parameter) for name, parameter in parameters.items()}
+    (parameters,) = joined.by_name(1, layer_inputs([architecture], inputs))
+    add_class_token(architecture, parameters)
     with autocast(precision):
-        loss = F.cross_entropy(functional_forward(architecture, leaves, inputs), targets)
-    (loss + NORM_WEIGHT * torch.stack([frobenius_norm(p) for p in leaves.values()]).sum()).backward()
+        loss = F.cross_entropy(functional_forward(architecture, parameters, inputs), targets)
+    gradients = torch.autograd.grad(loss + NORM_WEIGHT * joined.sum_of_norms(), predicted, retain_graph=True)
     clock.lap("execute")
-    pairs = [pair for name in leaves for pair in zip(_tensors(parameters[name]), _tensors(leaves[name]), strict=True)]
-    pairs = [(predicted, leaf) for predicted, leaf in pairs if predicted.requires_grad]
-    torch.autograd.backward([predicted for predicted, _ in pairs], [leaf.grad for _, leaf in pairs])
+    torch.autograd.backward(predicted, gradients)
     clock.lap("decode")
     embedded.backward(nodes.grad)
     clock.lap("encode")
     hypernet.zero_grad()
     return clock.seconds
-
-
-def _tensors(parameter: Tensor) -> tuple[Tensor, ...]:
-    return (parameter.a, parameter.b) if isinstance(parameter, LowRankTensor) else (parameter,)
-
-
-def _detached(parameter: Tensor) -> Tensor:
-    first, *second = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in _tensors(parameter)]
-    return LowRankTensor(first, second[0]) if second else first
 
 
 class _Clock:

@@ -47,7 +47,7 @@ def measure_method(method: str, arch: str, root: str, batch: int, steps: int) ->
         GPU (0 without one); ``planned_mb``, the memory of ``lgx plan``; and ``ratio``, ``peak_mb`` divided by it.
     """
     with tempfile.TemporaryDirectory() as folder, ExitStack() as held:
-        line = _command(method, arch, root, batch, Path(folder))
+        line = command(method, arch, root, batch, Path(folder))
         planned = plan_of(configure(line)).memory.total
         with _peak() as peak:
             seconds = timed_run(line, folder, steps, held)[1].seconds()
@@ -55,7 +55,7 @@ def measure_method(method: str, arch: str, root: str, batch: int, steps: int) ->
     return [row | {"peak_mb": peak[0], "planned_mb": planned / 2**20, "ratio": peak[0] * 2**20 / planned}]
 
 
-def _command(method: str, arch: str, root: str, batch: int, folder: Path) -> list[str]:
+def command(method: str, arch: str, root: str, batch: int, folder: Path) -> list[str]:
     """Options of a run on one pocket set, or on three sets for a method that learns several."""
     architecture = parse_architecture(arch, num_classes=10)
     teacher = folder / f"ancestor{SUFFIX}"

@@ -15,6 +15,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.components.features import FeatureProjection
 from lgx.methods import Nested
 from lgx.methods.distillation.guidance import projected_features
+from lgx.methods.nested.slicing import for_slices
 
 
 def nested_passes(architecture: ViTArchitecture, batch: int, precision: str) -> dict[str, Callable[[], None]]:
@@ -37,18 +38,22 @@ def nested_passes(architecture: ViTArchitecture, batch: int, precision: str) -> 
         sizes = method.draw(0)
     networks = [projected(size.build()) for size in sizes]
 
-    def alone(network: Any) -> tuple[Any, Tensor]:
-        return projected_features(network, images)
+    def slices() -> list[tuple[Any, Tensor]]:
+        copies = for_slices(method.parameters_by_name, len(sizes))
+        return [method.outputs(size, images, None, parameters) for size, parameters in zip(sizes, copies, strict=True)]
 
-    def passes(outputs: Callable[[Any], tuple[Any, Tensor]], of: list[Any], parts: list[nn.Module]) -> None:
+    def separate() -> list[tuple[Any, Tensor]]:
+        return [projected_features(network, images) for network in networks]
+
+    def passes(outputs: Callable[[], list[tuple[Any, Tensor]]], parts: list[nn.Module]) -> None:
         with autocast(precision):
-            found = [outputs(each) for each in of]
+            found = outputs()
             total = torch.stack([f.summary.mean() + f.patches.mean() + logits.mean() for f, logits in found]).sum()
         total.backward()
         for part in parts:
             part.zero_grad()
 
     return {
-        "slices": partial(passes, lambda size: method.outputs(size, images), sizes, [method.network]),
-        "separate": partial(passes, alone, networks, networks),
+        "slices": partial(passes, slices, [method.network]),
+        "separate": partial(passes, separate, networks),
     }

@@ -1,13 +1,14 @@
 """Interface of decoders, which predict raw parameters from node embeddings, and what becomes of these.
 
-Raw parameters are at most as large as ``max_shape`` and not normalized; :func:`postprocess` tiles and normalizes them,
-and names them as timm and transformers do. Shapes: n nodes with the same target, D embedding width, r rank.
+Raw parameters are at most as large as ``max_shape`` and not normalized; :func:`postprocess` tiles them, and names them
+as timm and transformers do. Shapes: n nodes with the same target, D embedding width, r rank.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
 
 import torch
@@ -16,7 +17,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lgx.hypernet.graph import Node
-from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 TargetKind = Literal["matrix", "head", "tokens", "norm", "bias", "head_bias"]
 """Kind of parameter; see :class:`Target`."""
@@ -99,11 +99,11 @@ def tile(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     Returns:
         A tensor of the wanted shape.
     """
-    for dim, (want, have) in enumerate(zip(shape, tensor.shape, strict=True)):
-        if want > have:
-            whole, rest = divmod(want, have)
-            tensor = torch.cat([tensor] * whole + [tensor.narrow(dim, 0, rest)] * (rest > 0), dim)
-    return tensor[tuple(slice(size) for size in shape)]
+    if any(want > have for want, have in zip(shape, tensor.shape, strict=True)):
+        tensor = tensor.repeat([-(-want // have) for want, have in zip(shape, tensor.shape, strict=True)])
+    for dim, want in enumerate(shape):
+        tensor = tensor.narrow(dim, 0, want) if want < tensor.shape[dim] else tensor
+    return tensor
 
 
 def weight_scale(shape: tuple[int, ...]) -> float:
@@ -118,58 +118,53 @@ def weight_scale(shape: tuple[int, ...]) -> float:
     return math.sqrt((1 if depthwise else 2) / math.prod(shape[1:]))
 
 
-def normalize_bias(raw: Tensor) -> Tensor:
-    """Map raw biases, (n, size), to values between -1 and 1, element by element (GHN-3)."""
-    return torch.tanh(0.2 * raw)
+BIAS_SLOPE, NORM_SLOPE = 0.2, 0.25
+"""Factors of raw biases, and of raw weights of norms, before a hyperbolic tangent.
+
+A bias is tanh(0.2 x), between -1 and 1, and a norm's weight is 2 sigmoid(0.5 x) = 1 + tanh(0.25 x) (GHN-3).
+"""
 
 
-def postprocess(
-    node: Node, decoded: Tensor | Factors, dense: bool, class_position_std: float = 0.0
-) -> list[dict[str, Tensor]]:
-    """Tile and normalize the raw predictions for n nodes that differ only in their parameter's name.
+def postprocess(node: Node, decoded: Tensor | Factors, class_position_std: float = 0.0) -> dict[str, Tensor | Factors]:
+    """Tile the raw predictions for n nodes that differ only in their parameter's name, and scale dense matrices.
+
+    Args:
+        node: The node, without its parameter's name.
+        decoded: The decoder's output for the n nodes; see :meth:`~lgx.hypernet.decoder.Decoder.decode`.
+        class_position_std: See :class:`~lgx.hypernet.hypernet.HypernetConfig`.
+
+    Returns:
+        The n parameters, (n, ...), under name patterns: ``{0}`` stands for the parameter's name, ``{1}`` for the name
+        without ``.weight``. Vectors are not normalized yet, and factors of matrices not scaled.
+    """
+    op, shape = node.op, node.shape
+    if op == "pos_enc" and node.form != "table":
+        return {"{0}": _position_embeddings(_dense_tensor(decoded), shape, class_position_std)}
+    if op == "bias":
+        vectors = _dense_tensor(decoded)
+        return {"{0}": _deinterleaved(tile(vectors, (len(vectors), *shape)), node.fused)}
+    if op == "ln":
+        pairs = _dense_tensor(decoded)
+        weights, biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
+        return {"{1}.weight": weights, "{1}.bias": biases}
+    if isinstance(decoded, Factors) and len(shape) == 2:  # tiling repeats rows of both factors
+        count, _, rank = decoded.a.shape
+        a = _deinterleaved(tile(decoded.a, (count, shape[0], rank)), node.fused)
+        return {"{0}": replace(decoded, a=a, b=tile(decoded.b, (count, shape[1], rank)))}
+    weights = _dense_tensor(decoded) * matrix_scale(node)
+    weights = tile(weights, (len(weights), *shape, 1, 1)[:5]).reshape(-1, *shape)
+    return {"{0}": weights.mT.contiguous() if node.form == "transposed" else weights}
+
+
+def matrix_scale(node: Node) -> float:
+    """Factor on the predicted matrix or kernel of a node.
 
     The matrices and tables of a text model get the standard deviation of GPT-2's own initialization. LoGAH's code
     divides matrices by their deviation first; TAL's, which is based on an older version, uses He's. With He's, and
     tables of standard deviation 1, a GPT-2 of 3 layers stays at chance on SST-2 for 400 steps, even if its weights are
     trained directly. With GPT-2's it is as accurate as from transformers' own initialization.
-
-    Args:
-        node: The node, without its parameter's name.
-        decoded: The decoder's output for the n nodes; see :meth:`~lgx.hypernet.decoder.Decoder.decode`.
-        dense: False keeps matrices as :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor` if they have factors.
-        class_position_std: See :class:`~lgx.hypernet.hypernet.HypernetConfig`.
-
-    Returns:
-        For each node its tensors under name patterns: ``{0}`` stands for the parameter's name, ``{1}`` for the name
-        without ``.weight``.
     """
-    op, shape = node.op, node.shape
-    if op == "pos_enc" and node.form != "table":
-        return [{"{0}": _position_embedding(raw, shape, class_position_std)} for raw in _dense_tensor(decoded)]
-    if op == "bias":
-        vectors = _dense_tensor(decoded)
-        tiled = _deinterleaved(tile(vectors, (len(vectors), *shape)), node.fused)
-        return [{"{0}": vector} for vector in normalize_bias(tiled)]
-    if op == "ln":
-        pairs = _dense_tensor(decoded)
-        raw_weights, raw_biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
-        weights = 2 * torch.sigmoid(0.5 * raw_weights)  # between 0 and 2 (GHN-3)
-        both = zip(weights, normalize_bias(raw_biases), strict=True)
-        return [{"{1}.weight": weight, "{1}.bias": bias} for weight, bias in both]
-    scale = GPT2_STD if node.form in ("table", "transposed") else weight_scale(shape)
-    if isinstance(decoded, Factors):
-        if decoded.a.shape[1] < decoded.b.shape[1]:  # the smaller factor scales the product
-            decoded = replace(decoded, a=decoded.a * scale)
-        else:
-            decoded = replace(decoded, b=decoded.b * scale)
-        if len(shape) == 2:
-            return [{"{0}": weight.to_dense() if dense else weight} for weight in _low_rank_tensors(decoded, node)]
-        weights = decoded.to_dense()
-    else:
-        weights = decoded * scale
-    weights = tile(weights, (len(weights), *shape, 1, 1)[:5])
-    reshaped = [weight.reshape(shape) for weight in weights]
-    return [{"{0}": weight.T.contiguous() if node.form == "transposed" else weight} for weight in reshaped]
+    return GPT2_STD if node.form in ("table", "transposed") else weight_scale(node.shape)
 
 
 def _dense_tensor(decoded: Tensor | Factors) -> Tensor:
@@ -177,29 +172,22 @@ def _dense_tensor(decoded: Tensor | Factors) -> Tensor:
     return decoded.to_dense() if isinstance(decoded, Factors) else decoded
 
 
-def _low_rank_tensors(factors: Factors, node: Node) -> list[LowRankTensor]:
-    """The n weights as products; tiling repeats rows of A and of B."""
-    count, _, rank = factors.a.shape
-    a = _deinterleaved(tile(factors.a, (count, node.shape[0], rank)), node.fused)
-    return LowRankTensor.unbind_products(a, tile(factors.b, (count, node.shape[1], rank)), node.form == "transposed")
-
-
 def _deinterleaved(rows: Tensor, fused: int) -> Tensor:
     """(n, size, ...) with rows of the fused matrices in turn -> (n, size, ...) with one matrix after the other."""
     return rows if fused == 1 else rearrange(rows, "n (rows fused) ... -> n (fused rows) ...", fused=fused)
 
 
-def _position_embedding(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:
-    """Tile to (1, D, s, s) and return (1, 1 + s², D): the class token's row, then the positions row by row."""
-    tokens = tile(raw, shape)[0].flatten(1).T
-    row = tokens.new_zeros(1, tokens.shape[1])
+def _position_embeddings(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:
+    """Tile to (n, 1, D, s, s) and return (n, 1, 1 + s², D): the class token's row, then the positions row by row."""
+    tokens = tile(raw, (len(raw), *shape)).flatten(3).mT
+    row = tokens.new_zeros(len(raw), 1, 1, shape[1])
     if class_position_std:
         row = torch.randn_like(row) * class_position_std
-    return torch.cat([row, tokens]).unsqueeze(0)
+    return torch.cat([row, tokens], dim=2)
 
 
-def apply_attention_gain(parameters: Mapping[str, Tensor], gain: float) -> dict[str, Tensor]:
-    """Scale the contribution of attention to the residual stream, relative to the other contributions.
+def attention_gain(name: str, gain: float) -> float:
+    """Factor that scales the contribution of attention to the residual stream, relative to the other contributions.
 
     At the start of training, attention outputs the mean over the N tokens. The variance of that mean is only 1/N of the
     variance of the token's own embedding, position and MLP outputs, so the classified token (the class token, or the
@@ -210,22 +198,16 @@ def apply_attention_gain(parameters: Mapping[str, Tensor], gain: float) -> dict[
     architectures).
 
     Args:
-        parameters: Predicted parameters by name, of timm's ViT or transformers' GPT-2.
+        name: Name of a parameter of timm's ViT or transformers' GPT-2.
         gain: g > 0.
 
     Returns:
-        The same parameters, with the output projections of attention multiplied by g, and the output projections of
-        MLPs and the position embedding divided by g.
+        g for the output projections of attention, 1 / g for the output projections of MLPs and the position embedding,
+        1 for other parameters.
     """
-    scaled = dict(parameters)
-    for name, tensor in parameters.items():
-        if name.endswith((*_ATTENTION, *_OTHERS)):
-            factor = gain if name.endswith(_ATTENTION) else 1 / gain
-            if isinstance(tensor, LowRankTensor):
-                scaled[name] = LowRankTensor(tensor.a * factor, tensor.b)
-            else:
-                scaled[name] = tensor * factor
-    return scaled
+    if name.endswith(_ATTENTION):
+        return gain
+    return 1 / gain if name.endswith(_OTHERS) else 1.0
 
 
 class ConvDecoder(Decoder):
@@ -257,11 +239,15 @@ class ConvDecoder(Decoder):
 
     def decode(self, x: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """See :class:`Decoder`."""
-        parts = x.split([target.count for target in targets])
-        return [self._decode(part, target) for part, target in zip(parts, targets, strict=True)]
+        groups = [list(group) for _, group in groupby(targets, lambda target: (target.kind, target.shape))]
+        parts = x.split([sum(target.count for target in group) for group in groups])
+        decoded: list[Tensor | Factors] = []
+        for part, group in zip(parts, groups, strict=True):
+            decoded += self._decode(part, group[0]).split([target.count for target in group])
+        return decoded
 
     def _decode(self, x: Tensor, target: Target) -> Tensor:
-        """The raw parameters of one target, (n, ...), from the embeddings of its nodes, (n, D)."""
+        """The raw parameters of equal targets, (n, ...), from the embeddings of their nodes, (n, D)."""
         match target.kind, target.shape:
             case "head", (classes, inputs, *_):
                 return rearrange(self._head_weights(x, classes, inputs), "n out inp -> n out inp 1 1")

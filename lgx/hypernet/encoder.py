@@ -9,13 +9,15 @@ References:
 """
 
 from collections.abc import Collection
+from typing import Any, cast
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from lgx.hypernet.graph import PRIMITIVES, GraphBatch
+from lgx.hypernet.graph import MAX_DEGREE, MAX_INPUT_DISTANCE, MAX_PATH, PRIMITIVES, GraphBatch
 
 
 class ShapeEmbedding(nn.Module):
@@ -45,6 +47,7 @@ class ShapeEmbedding(nn.Module):
         absent = torch.tensor([size not in channels for size in range(4, 8)])
         channel_rows[4:8] = torch.where(absent, eight, channel_rows[4:8])
         kernel_rows[2] = kernel_rows[3]
+        channel_rows[0], kernel_rows[0] = len(channels), len(kernels)
         self.register_buffer("channel_rows", channel_rows, persistent=False)
         self.register_buffer("kernel_rows", kernel_rows, persistent=False)
 
@@ -69,8 +72,7 @@ class ShapeEmbedding(nn.Module):
     @staticmethod
     def _look_up(rows: Tensor, table: nn.Embedding, sizes: Tensor) -> Tensor:
         """Rows (..., D / 4) of a table for sizes (...), by the row of each size, (largest + 1,)."""
-        indices = rows[sizes.clamp(max=len(rows) - 1)]
-        embedded: Tensor = table(torch.where(sizes > 0, indices, table.num_embeddings - 1))
+        embedded: Tensor = table(rows[sizes.clamp(max=len(rows) - 1)])
         return embedded
 
 
@@ -79,10 +81,6 @@ def _nearest(sizes: list[int]) -> Tensor:
     table = torch.tensor(sizes)
     wanted = torch.arange(sizes[-1] + 1)
     return (wanted[:, None] - table[None, :]).abs().argmin(dim=1)
-
-
-MAX_DEGREE, MAX_INPUT_DISTANCE, MAX_PATH = 100, 1000, 254
-"""Largest degree of a node, distance from the input and path length with an embedding of its own, as in GHN-3."""
 
 
 class EdgeBias(nn.Module):
@@ -99,27 +97,22 @@ class EdgeBias(nn.Module):
         self.hidden = nn.Linear(2 * width, width)
         self.out = nn.Linear(width, heads)
 
-    def forward(self, distances: Tensor) -> Tensor:
+    def forward(self, lengths: Tensor, pairs: Tensor) -> Tensor:
         """Compute the bias of all pairs.
 
         The bias of a pair depends only on its two lengths. Few pairs of lengths occur, so each is computed once.
 
         Args:
-            distances: Path lengths, int64, (G, N, N); 0 if there is no path.
+            lengths: Rows of the pairs of path lengths that occur, int64, (P, 2).
+            pairs: Index of the lengths of each pair of nodes, int64, (G, N, N).
 
         Returns:
             (G, H, N, N).
         """
-        pairs = distances * (MAX_PATH + 1) + distances.transpose(1, 2)
-        distinct: Tensor
-        where: Tensor
-        distinct, where = pairs.unique(return_inverse=True)
-        # The table has two unused rows at its start, as in GHN-3; row 2 stands for "no path".
-        forward, backward = self.lengths(distinct // (MAX_PATH + 1) + 2), self.lengths(distinct % (MAX_PATH + 1) + 2)
-        values = self.out(F.relu(self.hidden(torch.cat([forward, backward], dim=-1))))
+        values = self.out(F.relu(self.hidden(self.lengths(lengths).flatten(1))))
         # index_select on the transpose takes a sixth of the time of indexing rows, whose backward pass is slow.
         bias: Tensor = rearrange(
-            values.T.index_select(1, where.flatten()), "h (g n m) -> g h n m", g=len(where), n=where.shape[1]
+            values.T.index_select(1, pairs.flatten()), "h (g n m) -> g h n m", g=len(pairs), n=pairs.shape[1]
         )
         return bias
 
@@ -142,10 +135,38 @@ class FiLM(nn.Module):
             nn.init.zeros_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(self, x: Tensor, task: Tensor) -> Tensor:
-        """Modulate node features (G, N, D) by a task embedding (T,): (G, N, D)."""
-        modulated: Tensor = (1 + self.gamma(task)) * x + self.beta(task)
-        return modulated
+
+class _BiasedAttention(torch.autograd.Function):
+    """Attention with a bias that has a gradient, computed for transposed heads, (d, N).
+
+    For a small d a CPU takes a third of the time of heads (N, d). torch's fused attention would be computed in twice as
+    many operations, because on a CPU it supports no such bias.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, qkv: Tensor, bias: Tensor) -> Tensor:
+        """Queries, keys and values (G, N, 3 D), and bias (G, H, N, N) -> (G * N, D)."""
+        q, k, v = rearrange(qkv, "g n (three h d) -> three (g h) d n", three=3, h=bias.shape[1])
+        scale = q.shape[1] ** -0.5
+        attention = torch.baddbmm(bias.flatten(0, 1), q.mT, k, alpha=scale).softmax(dim=-1)
+        ctx.save_for_backward(q, k, v, attention)
+        ctx.scale, ctx.shape = scale, bias.shape
+        return cast(Tensor, rearrange(v @ attention.mT, "(g h) d n -> (g n) (h d)", h=bias.shape[1]))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the gradients of both inputs, in their shapes."""
+        q, k, v, attention = ctx.saved_tensors
+        heads = ctx.shape[1]
+        of_output = rearrange(gradient, "(g n) (h d) -> (g h) d n", h=heads, g=ctx.shape[0])
+        of_attention = of_output.mT @ v
+        of_scores = torch._softmax_backward_data(of_attention, attention, -1, attention.dtype)
+        of_qkv = torch.empty((3, *q.shape), dtype=q.dtype, device=q.device)
+        torch.baddbmm(of_qkv[0], k, of_scores.mT, beta=0, alpha=ctx.scale, out=of_qkv[0])
+        torch.baddbmm(of_qkv[1], q, of_scores, beta=0, alpha=ctx.scale, out=of_qkv[1])
+        torch.bmm(of_output, attention, out=of_qkv[2])
+        return rearrange(of_qkv, "three (g h) d n -> g n (three h d)", h=heads), of_scores.view(ctx.shape)
 
 
 class Block(nn.Module):
@@ -153,28 +174,28 @@ class Block(nn.Module):
 
     Args:
         width: D.
-        heads: H.
         task_width: T; None for a block without task conditioning.
     """
 
-    def __init__(self, width: int, heads: int, task_width: int | None = None) -> None:
+    def __init__(self, width: int, task_width: int | None = None) -> None:
         super().__init__()
-        self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.proj = nn.Linear(width, width)
         self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.film = FiLM(task_width, width) if task_width else None
 
-    def forward(self, x: Tensor, bias: Tensor, task: Tensor | None) -> Tensor:
-        """Node features and attention bias, (G, N, D), (G, H, N, N) -> (G, N, D); a task (T,) modulates, None skips."""
-        normed = self.norm1(x)
-        if self.film is not None and task is not None:
-            normed = self.film(normed, task)
-        q, k, v = rearrange(self.qkv(normed), "g n (three h d) -> three g h n d", three=3, h=self.heads)
-        attention = ((q * q.shape[-1] ** -0.5) @ k.mT + bias).softmax(dim=-1)  # (G, H, N, N)
-        attended = v.mT @ attention.mT  # (G, H, d, N); for a small d a CPU takes a third of the time of (N, d)
-        x = x + self.proj(rearrange(attended, "g h d n -> g n (h d)"))
+    def forward(self, x: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
+        """Node features and attention bias, (G, N, D), (G, H, N, N) -> (G, N, D).
+
+        Args:
+            x: Node features.
+            bias: Attention bias.
+            norm: Weight and bias of the first norm, modulated or not, (D,) each.
+        """
+        normed = F.layer_norm(x, x.shape[-1:], *norm, self.norm1.eps)
+        attended: Tensor = _BiasedAttention.apply(self.qkv(normed), bias)
+        x = x + self.proj(attended).view_as(x)
         out: Tensor = x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
         return out
 
@@ -207,7 +228,7 @@ class Encoder(nn.Module):
         self.out_degrees = nn.Embedding(MAX_DEGREE + 1, width)
         self.input_distances = nn.Embedding(MAX_INPUT_DISTANCE + 1, width)
         self.edge_bias = EdgeBias(width, heads)
-        self.blocks = nn.ModuleList(Block(width, heads, task_width) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(width, task_width) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         for module in self.modules():
             if isinstance(module, nn.Embedding):
@@ -232,14 +253,32 @@ class Encoder(nn.Module):
         Returns:
             (G, N, D); rows of padding have no meaning.
         """
-        edges = graphs.distances == 1
-        x = self.embed(graphs)
-        x = x + self.in_degrees(edges.sum(dim=1).clamp(max=MAX_DEGREE))
-        x = x + self.out_degrees(edges.sum(dim=2).clamp(max=MAX_DEGREE))
-        x = x + self.input_distances(graphs.distances[:, 0].clamp(max=MAX_INPUT_DISTANCE))
-        bias = self.edge_bias(graphs.distances)
-        bias = bias.masked_fill(~graphs.mask[:, None, None, :], -(2.0**15))
-        for block in self.blocks:
-            x = block(x, bias, task)
+        # One look-up in all three tables starts fewer operations.
+        tables = torch.cat([self.in_degrees.weight, self.out_degrees.weight, self.input_distances.weight])
+        x = self.embed(graphs) + F.embedding(graphs.places, tables).sum(dim=2)
+        bias = self.edge_bias(graphs.lengths, graphs.pairs)
+        if graphs.padding is not None:
+            bias = bias.masked_fill(graphs.padding[:, None, None, :], -(2.0**15))
+        for block, norm in zip(self.blocks, self._norms(task), strict=True):
+            x = block(x, bias, norm)
         out: Tensor = self.norm(x)
         return out
+
+    def _norms(self, task: Tensor | None) -> list[tuple[Tensor, Tensor]]:
+        """Weight and bias, (D,) each, of each block's first norm, modulated by a task (T,); None leaves them.
+
+        (1 + γ) (w x + b) + β is a norm with the weight (1 + γ) w and the bias (1 + γ) b + β.
+        """
+        blocks = [cast(Block, block) for block in self.blocks]
+        weights: list[Tensor] = [block.norm1.weight for block in blocks]
+        biases: list[Tensor] = [block.norm1.bias for block in blocks]
+        films = [block.film for block in blocks if block.film is not None]
+        if task is None or not films:
+            return list(zip(weights, biases, strict=True))
+        linears = [linear for film in films for linear in (film.gamma, film.beta)]
+        weight = torch.cat([linear.weight for linear in linears])
+        bias = torch.cat([linear.bias for linear in linears])
+        gamma, beta = F.linear(task, weight, bias).view(len(films), 2, -1).unbind(1)
+        gamma = 1 + gamma
+        modulated = torch.stack(weights) * gamma
+        return list(zip(modulated, torch.addcmul(beta, torch.stack(biases), gamma), strict=True))

@@ -1,5 +1,6 @@
 """Forward passes with predicted parameters, dense or low-rank, and the loss of a step over several architectures."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -7,16 +8,15 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from einops import einsum, rearrange
+from einops import rearrange
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from lgx.architectures import Architecture
+from lgx.architectures import Architecture, ViTArchitecture
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.hypernet import Hypernet, add_class_token
-from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
 
 
 @lru_cache(maxsize=2048)
@@ -74,8 +74,8 @@ class _Layer(nn.Module):
     """A layer of timm's plain ViT that computes the same values and gradients with fewer operations.
 
     Queries, keys and values are views, so that neither they nor their gradients are copied. If the head uses only the
-    class token, the last layer computes no other token, and no keys and values of its own for them. Layer scale, norms
-    of queries and keys, and dropout, which timm's layers support, are missing, because no architecture here has them.
+    class token, the last layer computes no other token. Layer scale, norms of queries and keys, and dropout, which
+    timm's layers support, are missing, because no architecture here has them.
 
     Args:
         block: timm's layer; its modules keep their names.
@@ -89,55 +89,18 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, N, D) -> (B, N, D) or (B, 1, D)."""
-        normed = self.norm1(x)
-        if self.only_class_token:
-            x = x[:, :1] + self.attn.proj(self._class_attention(normed))
-        else:
-            x = x + self.attn.proj(self._attention(normed))
-        return x + cast(Tensor, self.mlp(self.norm2(x)))
+        outputs = x[:, :1] if self.only_class_token else x
+        outputs = outputs + self.attn.proj(self._attention(self.norm1(x)))
+        return cast(Tensor, outputs + self.mlp(self.norm2(outputs)))
 
     def _attention(self, x: Tensor) -> Tensor:
-        """The attention output of all tokens: (B, N, D) -> (B, N, D)."""
+        """The attention output: (B, N, D) -> (B, N, D) or (B, 1, D)."""
         parts = self.attn.qkv(x).chunk(3, dim=-1)
         q, k, v = (rearrange(part, "b n (h d) -> b h n d", h=self.attn.num_heads) for part in parts)
+        if self.only_class_token:
+            q = q[:, :, :1]
         attended: Tensor = F.scaled_dot_product_attention(q, k, v)
         return rearrange(attended, "b h n d -> b n (h d)")
-
-    def _class_attention(self, x: Tensor) -> Tensor:
-        """The class token's attention output: (B, N, D) -> (B, 1, D).
-
-        For each head, with weights K of keys and V of values, a score q·(K x) equals (Kᵀ q)·x, and the weighted mean of
-        all V x equals V times the weighted mean of all x. The bias of the keys adds the same number to all scores of a
-        query, so it does not change the softmax and is left out.
-        """
-        w_q, w_k, w_v = _thirds(self.attn.qkv.weight)
-        bias_q, _, bias_v = self.attn.qkv.bias.chunk(3)
-        q = rearrange(F.linear(x[:, 0], w_q, bias_q), "b (h d) -> b h d", h=self.attn.num_heads)
-        queries = _from_heads(q * q.shape[-1] ** -0.5, w_k)  # Kᵀ q, (B, H, D)
-        with torch.autocast(x.device.type, enabled=False):  # fused kernels also keep scores in float32
-            mean = (queries.to(x.dtype) @ x.mT).softmax(dim=-1) @ x  # (B, H, D)
-        return cast(Tensor, rearrange(_to_heads(mean, w_v), "b h d -> b 1 (h d)") + bias_v)
-
-
-def _thirds(weight: Tensor) -> list[Tensor]:
-    """The weights of queries, keys and values, (D, D) each, in a fused weight (3 D, D)."""
-    if isinstance(weight, LowRankTensor):
-        return [LowRankTensor(a, weight.b) for a in weight.a.chunk(3)]
-    return list(weight.chunk(3))
-
-
-def _to_heads(x: Tensor, weight: Tensor) -> Tensor:
-    """Multiply by each head's rows of a weight: (B, H, in), (H d, in) -> (B, H, d)."""
-    if isinstance(weight, LowRankTensor):
-        return _to_heads(x @ weight.b.T, weight.a)
-    return einsum(x, rearrange(weight, "(h d) inp -> h d inp", h=x.shape[1]), "b h inp, h d inp -> b h d")
-
-
-def _from_heads(x: Tensor, weight: Tensor) -> Tensor:
-    """Multiply by the transpose of each head's rows of a weight: (B, H, d), (H d, in) -> (B, H, in)."""
-    if isinstance(weight, LowRankTensor):
-        return _from_heads(x, weight.a) @ weight.b
-    return einsum(x, rearrange(weight, "(h d) inp -> h d inp", h=x.shape[1]), "b h d, h d inp -> b h inp")
 
 
 class _WithFeatures(nn.Module):
@@ -148,8 +111,8 @@ class _WithFeatures(nn.Module):
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (B, K), and the class token of images (B, C, H, W) or the last one of token ids (B, N), (B, D)."""
         if isinstance(self.network, VisionTransformer):
-            tokens = self.network.forward_features(inputs)
-            return self.network.forward_head(tokens), tokens[:, 0]
+            features = self.network.forward_features(inputs)[:, 0]
+            return self.network.head(features), features
         features = self.network.features(inputs)
         return self.network.score(features), features
 
@@ -189,54 +152,36 @@ def meta_batch_loss(
         The mean loss over the architectures, a scalar or (k,), and the mean of Σ ‖W‖_F over the predicted parameters, a
         scalar, which the training penalizes.
     """
-    projections: list[Tensor] = []
+    convention = hypernet.config.convention
+    graphs = [computational_graph(architecture, convention) for architecture in architectures]
     if projection == "predicted":
-        predicted, projections = predict_with_projections(hypernet, architectures, width, task_embedding)
-    else:
-        predicted = hypernet.predict_many(architectures, task_embedding, dense=False)
+        graphs += [projection_graph(architecture, width, convention) for architecture in architectures]
+    joined = hypernet.predict_joined(graphs, task_embedding)
+    predicted = joined.by_name(len(graphs), layer_inputs(architectures, inputs))
     losses = []
-    for i, (architecture, parameters) in enumerate(zip(architectures, predicted, strict=True)):
-        logits, features = functional_forward_with_features(architecture, parameters, inputs)
+    for i, architecture in enumerate(architectures):
+        add_class_token(architecture, predicted[i])
+        logits, features = functional_forward_with_features(architecture, predicted[i], inputs)
         if projection == "predicted":
-            features = F.linear(features, projections[i])
-            parameters[_PROJECTION] = projections[i]
+            features = F.linear(features, predicted[len(architectures) + i][_PROJECTION])
         elif projection == "random":
             features = nn.Linear(architecture.embed_dim, width, device=inputs.device)(features)
         losses.append(loss(logits, features))
-    norms = [torch.stack(list(map(frobenius_norm, parameters.values()))).sum() for parameters in predicted]
-    return torch.stack(losses).mean(dim=0), torch.stack(norms).mean()
+    return torch.stack(losses).mean(dim=0), joined.sum_of_norms() / len(architectures)
 
 
-def predict_with_projections(
-    hypernet: Hypernet, architectures: Sequence[Architecture], width: int, task_embedding: Tensor | None = None
-) -> tuple[list[dict[str, Tensor]], list[Tensor]]:
-    """Predict the parameters of several architectures, and the projection M of each, as the TAL paper does.
-
-    M is a node after the last norm, next to the head. It is predicted from a second graph in which no other node has a
-    parameter. The parameters are therefore exactly those that are predicted without M.
-
-    Args:
-        hypernet: The hypernetwork.
-        architectures: The m architectures.
-        width: Width T of the ancestor's features.
-        task_embedding: Task embedding, (T,), if the hypernetwork takes one.
-
-    Returns:
-        For each architecture the parameters by name, and M, (T, D). Matrices are
-        :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor` if the decoder predicts factors.
-    """
-    convention = hypernet.config.convention
-    graphs = [computational_graph(architecture, convention) for architecture in architectures]
-    graphs += [projection_graph(architecture, width, convention) for architecture in architectures]
-    predicted = hypernet.predict_graphs(graphs, task_embedding, dense=False)
-    parameters = predicted[: len(architectures)]
-    for architecture, tensors in zip(architectures, parameters, strict=True):
-        add_class_token(architecture, tensors)
-    return parameters, [tensors[_PROJECTION] for tensors in predicted[len(architectures) :]]
+def layer_inputs(architectures: Sequence[Architecture], inputs: Tensor) -> int:
+    """Most vectors, over all positions of images (B, C, H, W) or token ids (B, N), that a layer multiplies."""
+    tokens = [1 + math.prod(a.grid) if isinstance(a, ViTArchitecture) else inputs.shape[-1] for a in architectures]
+    return len(inputs) * max(tokens)
 
 
 def projection_graph(architecture: Architecture, width: int, convention: Convention = "msa") -> Graph:
-    """The architecture's graph with an additional node M, the only node with a parameter."""
+    """The architecture's graph with an additional node M, after the last norm and next to the head.
+
+    M is the only node with a parameter: the others' parameters, which are predicted from the graph without M, are
+    exactly those that are predicted for a network without a projection.
+    """
     graph = computational_graph(architecture, convention)
     count = len(graph.nodes)
     norm = max(n for n, node in enumerate(graph.nodes) if node.op == "ln")

@@ -7,14 +7,12 @@ features.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from lgx.architectures import Architecture, HFArchitecture, ViTArchitecture, name_of, vit_only
 from lgx.errors import UserError
@@ -86,14 +84,14 @@ class Graph:
         return torch.from_numpy(self.lengths)
 
     @property
-    def ops(self) -> Tensor:
-        """Index of each node's operation in :data:`PRIMITIVES`, int64, (N,)."""
-        return torch.tensor([PRIMITIVES.index(node.op) for node in self.nodes])
+    def ops(self) -> NDArray[np.int64]:
+        """Index of each node's operation in :data:`PRIMITIVES`, (N,)."""
+        return np.array([PRIMITIVES.index(node.op) for node in self.nodes])
 
     @property
-    def shapes(self) -> Tensor:
-        """Shape of each node's parameter, int64, (N, 4); a vector has one input channel; 0 without a parameter."""
-        return torch.tensor([(*n.shape, 1, 1, 1)[:4] if n.shape else (0, 0, 0, 0) for n in self.nodes])
+    def shapes(self) -> NDArray[np.int64]:
+        """Shape of each node's parameter, (N, 4); a vector has one input channel; 0 without a parameter."""
+        return np.array([(*n.shape, 1, 1, 1)[:4] if n.shape else (0, 0, 0, 0) for n in self.nodes])
 
 
 def shortest_paths(predecessors: Sequence[Sequence[int]]) -> NDArray[np.int16]:
@@ -120,6 +118,10 @@ def shortest_paths(predecessors: Sequence[Sequence[int]]) -> NDArray[np.int16]:
     return lengths
 
 
+MAX_DEGREE, MAX_INPUT_DISTANCE, MAX_PATH = 100, 1000, 254
+"""Largest degree of a node, distance from the input and path length with an embedding of its own, as in GHN-3."""
+
+
 @dataclass(frozen=True)
 class GraphBatch:
     """G graphs, padded to N nodes.
@@ -127,14 +129,20 @@ class GraphBatch:
     Attributes:
         ops: Operation of each node, int64, (G, N).
         shapes: (out, in, kernel height, kernel width) of each node's parameter, int64, (G, N, 4); zeros without one.
-        distances: Path lengths, int64, (G, N, N).
-        mask: True for nodes, False for padding, (G, N).
+        places: Rows of each node's in-degree, out-degree and distance from the input in their three tables, one after
+            the other, int64, (G, N, 3).
+        lengths: Rows of the pairs of path lengths, forward and backward, that occur, int64, (P, 2). The table has two
+            unused rows at its start, as in GHN-3; row 2 stands for "no path".
+        pairs: Index of the lengths of each pair of nodes, int64, (G, N, N).
+        padding: True for padding, (G, N); None without padding.
     """
 
     ops: Tensor
     shapes: Tensor
-    distances: Tensor
-    mask: Tensor
+    places: Tensor
+    lengths: Tensor
+    pairs: Tensor
+    padding: Tensor | None
 
     @classmethod
     def from_graphs(cls, graphs: Sequence[Graph]) -> "GraphBatch":
@@ -143,17 +151,32 @@ class GraphBatch:
         Args:
             graphs: G graphs; N is the number of nodes of the largest.
         """
-        most = max(len(graph.nodes) for graph in graphs)
-        missing = [most - len(graph.nodes) for graph in graphs]
-        distances = [F.pad(graph.distances.long(), (0, n, 0, n)) for graph, n in zip(graphs, missing, strict=True)]
-        masks = [torch.ones(len(graph.nodes), dtype=torch.bool) for graph in graphs]
-        ops = pad_sequence([graph.ops for graph in graphs], batch_first=True)
-        shapes = pad_sequence([graph.shapes for graph in graphs], batch_first=True)
-        return cls(ops, shapes, torch.stack(distances), pad_sequence(masks, batch_first=True))
+        counts = [len(graph.nodes) for graph in graphs]
+        most = max(counts)
+        ops = np.zeros((len(graphs), most), np.int64)
+        shapes = np.zeros((len(graphs), most, 4), np.int64)
+        distances = np.zeros((len(graphs), most, most), np.int64)
+        for g, graph in enumerate(graphs):
+            ops[g, : counts[g]] = graph.ops
+            shapes[g, : counts[g]] = graph.shapes
+            distances[g, : counts[g], : counts[g]] = graph.lengths
+        edges = distances == 1
+        in_degrees, out_degrees = (np.minimum(edges.sum(axis), MAX_DEGREE) for axis in (1, 2))
+        starts = np.cumsum([0, MAX_DEGREE + 1, MAX_DEGREE + 1])
+        places = np.stack([in_degrees, out_degrees, distances[:, 0]], axis=2) + starts
+        codes = distances * (CUTOFF + 1) + distances.swapaxes(1, 2)
+        occurs = np.bincount(codes.ravel()) > 0
+        lengths = np.stack(np.divmod(np.flatnonzero(occurs), CUTOFF + 1), axis=1) + 2
+        pairs = (np.cumsum(occurs) - 1)[codes]
+        parts: list[Any] = [torch.from_numpy(array) for array in (ops, shapes, places, lengths, pairs)]
+        padding = np.arange(most) >= np.array(counts)[:, None]
+        parts.append(torch.from_numpy(padding) if padding.any() else None)
+        return cls(*parts)
 
     def to(self, device: torch.device) -> "GraphBatch":
         """Copy the batch to a device."""
-        return GraphBatch(*(t.to(device) for t in (self.ops, self.shapes, self.distances, self.mask)))
+        parts: list[Any] = [None if part is None else part.to(device) for part in vars(self).values()]
+        return GraphBatch(*parts)
 
 
 def computational_graph(architecture: Architecture, convention: Convention = "msa") -> Graph:

@@ -12,10 +12,22 @@ from torch import Tensor, nn
 from lgx.architectures import Architecture, ViTArchitecture
 from lgx.core.schema import Field, at_most, between, check_fields, one_of, or_none
 from lgx.errors import UserError
-from lgx.hypernet.decoder import ConvDecoder, Decoder, Target, TargetKind, apply_attention_gain, postprocess
+from lgx.hypernet.decoder import (
+    BIAS_SLOPE,
+    NORM_SLOPE,
+    ConvDecoder,
+    Decoder,
+    Factors,
+    Target,
+    TargetKind,
+    attention_gain,
+    matrix_scale,
+    postprocess,
+)
 from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, is_token_embedding
 from lgx.hypernet.low_rank_decoder import Layout, LowRankDecoder
+from lgx.hypernet.predicted import Joined, Name, Predicted, Products, Stack
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ class HypernetConfig:
         vocab_size: Number of tokens with rows of their own in the low-rank decoder; only with layout
             ``aligned``. With None a token embedding is tiled like every weight larger than ``max_shape``, as in LoGAH's
             code: tokens i and i + 2048 then share one embedding.
-        attention_gain: Factor g of :func:`~lgx.hypernet.decoder.apply_attention_gain`. 1 is as published.
+        attention_gain: Factor g of :func:`~lgx.hypernet.decoder.attention_gain`. 1 is as published.
 
     Raises:
         UserError: If a size is not a positive integer or too large, ``width`` is not a multiple of 4 and of ``heads``,
@@ -192,10 +204,19 @@ class Hypernet(nn.Module):
         Returns:
             For each graph the parameters by name, without a class token.
         """
+        return self.predict_joined(graphs, task_embedding).by_name(len(graphs), None if dense else 0)
+
+    def predict_joined(self, graphs: Sequence[Graph], task_embedding: Tensor | None = None) -> Predicted:
+        """Predict the parameters of all nodes of computational graphs, without splitting them.
+
+        Args:
+            graphs: See :meth:`predict_graphs`.
+            task_embedding: See :meth:`predict`.
+        """
         self._check_task(task_embedding)
         # The matrices are small, so float32 costs little, and their values can overflow a lower precision.
         with torch.autocast(next(self.parameters()).device.type, enabled=False):
-            return self.decode(graphs, self.encode(graphs, task_embedding), dense)
+            return self.decode(graphs, self.encode(graphs, task_embedding))
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without a head, with shared layers, or too large for the decoder."""
@@ -217,18 +238,16 @@ class Hypernet(nn.Module):
         task = None if task_embedding is None else task_embedding.to(parameter)
         return cast(Tensor, self.encoder(GraphBatch.from_graphs(graphs).to(parameter.device), task))
 
-    def decode(self, graphs: Sequence[Graph], embedded: Tensor, dense: bool = True) -> list[dict[str, Tensor]]:
+    def decode(self, graphs: Sequence[Graph], embedded: Tensor) -> Predicted:
         """Predict the parameters of all nodes from their embeddings.
 
         Args:
             graphs: G graphs.
             embedded: The result of :meth:`encode` for them, (G, N, D).
-            dense: See :meth:`predict`.
 
         Returns:
-            For each graph the parameters by name, without a class token.
+            All parameters of all graphs, without class tokens.
         """
-        predicted: list[dict[str, Tensor]] = [{} for _ in graphs]
         groups: dict[Node, list[tuple[int, int, str]]] = defaultdict(list)  # nodes that differ only in the name
         aligned = (self.config.decoder, self.config.layout) == ("low_rank", "aligned")
         for g, graph in enumerate(graphs):
@@ -236,17 +255,31 @@ class Hypernet(nn.Module):
                 if node.parameter is not None:
                     kind = replace(node, parameter=None, fused=node.fused if aligned else 1)
                     groups[kind].append((g, n, node.parameter))
-        members = list(chain(*groups.values()))
+        targets = {kind: self._target(kind, len(group)) for kind, group in groups.items()}
+        # Equal targets are neighbors, so that a decoder can compute them together.
+        targets = dict(sorted(targets.items(), key=lambda item: (item[1].kind, item[1].shape)))
+        members = list(chain(*(groups[kind] for kind in targets)))
         x = embedded[[g for g, _, _ in members], [n for _, n, _ in members]]  # nodes with a parameter, group by group
-        targets = [self._target(kind, len(group)) for kind, group in groups.items()]
-        for (kind, group), decoded in zip(groups.items(), self.decoder.decode(x, targets), strict=True):
-            finished = postprocess(kind, decoded, dense, self.config.class_position_std)
-            for (g, _, name), tensors in zip(group, finished, strict=True):
-                stem = name.removesuffix(".weight")
-                predicted[g].update({pattern.format(name, stem): tensor for pattern, tensor in tensors.items()})
-        if self.config.attention_gain != 1:
-            predicted = [apply_attention_gain(parameters, self.config.attention_gain) for parameters in predicted]
-        return predicted
+        dense: list[Stack[Name]] = []
+        products: list[Products] = []
+        vectors: list[Stack[Name]] = []
+        norm_weights: set[Name] = set()
+        for kind, decoded in zip(targets, self.decoder.decode(x, list(targets.values())), strict=True):
+            for pattern, values in postprocess(kind, decoded, self.config.class_position_std).items():
+                names = [(g, pattern.format(name, name.removesuffix(".weight"))) for g, _, name in groups[kind]]
+                gains = [attention_gain(name, self.config.attention_gain) for _, name in names]
+                if isinstance(values, Factors):
+                    scales = [matrix_scale(kind) * gain for gain in gains]
+                    products.append(Products(names, values.a, values.b, scales, kind.form == "transposed"))
+                elif kind.op in ("ln", "bias"):
+                    vectors.append(Stack(names, values))
+                    norm_weights.update(names if pattern == "{1}.weight" else ())
+                else:
+                    dense.append(Stack(names, values).scaled(gains))
+        joined = Joined(vectors)
+        slopes = joined.repeat([NORM_SLOPE if name in norm_weights else BIAS_SLOPE for name in joined.names])
+        offsets = joined.repeat([1.0 if name in norm_weights else 0.0 for name in joined.names])
+        return Predicted(dense, products, joined.map(lambda rows: torch.tanh(rows * slopes) + offsets))
 
     def tiled_parameters(self, graph: Graph) -> list[str]:
         """Names of the parameters that are tiled because they have more outputs or inputs than ``max_shape``.

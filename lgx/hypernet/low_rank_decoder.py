@@ -3,14 +3,15 @@
 Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from einops import einsum, rearrange
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -18,7 +19,7 @@ from torch.nn import functional as F
 from lgx.errors import UserError
 from lgx.hypernet.decoder import Decoder, Factors, Target
 
-MIN_BLOCK_SIZE = 2048
+MIN_BLOCK_SIZE = 8192
 """Fewest outputs between two block boundaries on a CPU. Measured: smaller blocks cost more time than they save."""
 
 Span = tuple[int, int]
@@ -27,21 +28,21 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class OutputSlice:
-    """A slice of the flattened output of a linear layer in -> out.
+    """A slice of the outputs of a linear layer in -> out, for each of n sequences of inputs.
 
     Attributes:
-        inputs: (n, rows, in).
-        start: First index of the slice in the flattened output of rows * out numbers.
+        rows: Indices of each sequence's inputs, (n, length).
+        start: First index of the slice in the length * out outputs of a sequence.
         stop: Index after the last.
     """
 
-    inputs: Tensor
+    rows: NDArray[np.int64]
     start: int
     stop: int
 
 
-def sliced_linear(layer: nn.Linear, slices: Sequence[OutputSlice]) -> list[Tensor]:
-    """Compute slices of a linear layer's output for several inputs.
+def sliced_linear(layer: nn.Linear, inputs: Tensor, slices: Sequence[OutputSlice]) -> list[Tensor]:
+    """Compute slices of a linear layer's output.
 
     Reading the layer's weight takes most of the time. Slices that need the same outputs are therefore computed
     together, and all gradients are added to one tensor of the weight's size. With ordinary indexing each slice would
@@ -49,101 +50,127 @@ def sliced_linear(layer: nn.Linear, slices: Sequence[OutputSlice]) -> list[Tenso
 
     Args:
         layer: The layer, in -> out, with a bias.
-        slices: Inputs, and which slice of their output to compute.
+        inputs: All inputs, (N, in).
+        slices: Which inputs, and which slice of their output to compute.
 
     Returns:
-        For each slice ``layer(inputs).flatten(1)[:, start:stop]``, (n, stop - start).
+        For each slice ``layer(inputs[rows]).flatten(1)[:, start:stop]``, (n, stop - start).
     """
-    spans = [(part.start, part.stop) for part in slices]
-    outputs: tuple[Tensor, ...] = _SlicedLinear.apply(layer.weight, layer.bias, spans, *(s.inputs for s in slices))
+    outputs: tuple[Tensor, ...] = _SlicedLinear.apply(layer.weight, layer.bias, inputs, slices)
     return list(outputs)
+
+
+class _Piece(NamedTuple):
+    """The part of a slice that is computed from one input of each sequence, or what a block has of it.
+
+    Attributes:
+        slice: Index of the slice.
+        rows: Indices of the inputs, (n,).
+        first: Index of the first of these inputs among those of all pieces, or of the block.
+        start: First of their outputs.
+        stop: Output after the last.
+        offset: Index of the first output in the slice.
+    """
+
+    slice: int
+    rows: NDArray[np.int64]
+    first: int
+    start: int
+    stop: int
+    offset: int
+
+
+class _Block(NamedTuple):
+    """Outputs that are computed together, and for which inputs, among those of all pieces; what is needed of them."""
+
+    outputs: slice
+    inputs: slice
+    pieces: list[_Piece]
 
 
 class _SlicedLinear(torch.autograd.Function):
     """See :func:`sliced_linear`."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, bias: Tensor, spans: Sequence[Span], *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Compute the slices.
-
-        Args:
-            ctx: Autograd's context.
-            weight: (out, in).
-            bias: (out,).
-            spans: (start, stop) of each slice.
-            *inputs: (n, rows, in) of each slice.
-
-        Returns:
-            (n, stop - start) for each slice.
-        """
-        ctx.save_for_backward(weight, bias, *inputs)
+    def forward(
+        ctx: Any, weight: Tensor, bias: Tensor, inputs: Tensor, slices: Sequence[OutputSlice]
+    ) -> tuple[Tensor, ...]:
+        """(out, in), (out,), (N, in) -> (n, stop - start) for each slice."""
+        pieces = _pieces(slices, len(weight))
         # On a GPU one pass over the weight is faster than many small products.
-        ctx.blocks = _blocks(spans, len(weight), MIN_BLOCK_SIZE if weight.is_cpu else len(weight))
-        outs = [x.new_empty(len(x), stop - start) for x, (start, stop) in zip(inputs, spans, strict=True)]
-        for (start, stop), pieces in ctx.blocks.items():
-            joined = torch.cat([inputs[piece.slice][:, piece.row] for piece in pieces])
-            computed = torch.addmm(bias[start:stop], joined, weight[start:stop].T)
-            counts = [len(inputs[piece.slice]) for piece in pieces]
-            for piece, out in zip(pieces, computed.split(counts), strict=True):
-                outs[piece.slice][:, piece.start : piece.start + stop - start] = out
-        return tuple(outs)
+        ctx.blocks = _blocks(pieces, MIN_BLOCK_SIZE if weight.is_cpu else len(weight))
+        ctx.rows = torch.from_numpy(np.concatenate([piece.rows for piece in pieces])).to(weight.device)
+        used = inputs.index_select(0, ctx.rows)
+        ctx.save_for_backward(weight, inputs, used)
+        computed = [torch.addmm(bias[out], used[rows], weight[out].T) for out, rows, _ in ctx.blocks]
+        results = tuple(weight.new_empty(len(part.rows), part.stop - part.start) for part in slices)
+        torch._foreach_copy_(_of_slices(results, ctx.blocks), _of_blocks(computed, ctx.blocks))
+        return results
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of weight, bias and inputs, in their shapes."""
-        weight, bias, *inputs = ctx.saved_tensors
-        of_weight, of_bias, *of_inputs = (torch.zeros_like(t) for t in (weight, bias, *inputs))
-        for (start, stop), pieces in ctx.blocks.items():
-            joined = torch.cat([inputs[piece.slice][:, piece.row] for piece in pieces])
-            parts = [gradients[piece.slice][:, piece.start : piece.start + stop - start] for piece in pieces]
-            gradient = torch.cat(parts)
-            of_weight[start:stop].addmm_(gradient.T, joined)
-            of_bias[start:stop] += gradient.sum(dim=0)
-            of_joined = (gradient @ weight[start:stop]).split([len(part) for part in parts])
-            for piece, of_row in zip(pieces, of_joined, strict=True):
-                of_inputs[piece.slice][:, piece.row] += of_row
-        return of_weight, of_bias, None, *of_inputs
+        weight, inputs, used = ctx.saved_tensors
+        of_computed = [weight.new_zeros(len(used[rows]), len(weight[out])) for out, rows, _ in ctx.blocks]
+        torch._foreach_copy_(_of_blocks(of_computed, ctx.blocks), _of_slices(gradients, ctx.blocks))
+        of_weight, of_used = torch.zeros_like(weight), torch.zeros_like(used)
+        of_bias = weight.new_zeros(len(weight))
+        for (out, rows, _), gradient in zip(ctx.blocks, of_computed, strict=True):
+            torch.mm(gradient.T, used[rows], out=of_weight[out])
+            torch.sum(gradient, dim=0, out=of_bias[out])
+            of_used[rows].addmm_(gradient, weight[out])
+        return of_weight, of_bias, torch.zeros_like(inputs).index_add_(0, ctx.rows, of_used), None
 
 
-class _Piece(NamedTuple):
-    """The part of a slice that lies in one block of outputs.
-
-    Attributes:
-        slice: Index of the slice.
-        row: Row of its inputs.
-        start: Where the piece begins in the slice's output.
-    """
-
-    slice: int
-    row: int
-    start: int
+def _of_blocks(computed: Sequence[Tensor], blocks: Sequence[_Block]) -> list[Tensor]:
+    """All pieces in what was computed for each block."""
+    parts = []
+    for outputs, block in zip(computed, blocks, strict=True):
+        for piece in block.pieces:
+            start = piece.start - block.outputs.start
+            rows = outputs.narrow(0, piece.first, len(piece.rows))
+            parts.append(rows.narrow(1, start, piece.stop - piece.start))
+    return parts
 
 
-def _blocks(spans: Sequence[Span], size: int, least: int) -> dict[Span, list[_Piece]]:
-    """Cut slices into pieces at boundaries of other slices, so that pieces with the same outputs form a block.
+def _of_slices(slices: Sequence[Tensor], blocks: Sequence[_Block]) -> list[Tensor]:
+    """All pieces in the slices."""
+    pieces = chain(*(block.pieces for block in blocks))
+    return [slices[piece.slice].narrow(1, piece.offset, piece.stop - piece.start) for piece in pieces]
 
-    Args:
-        spans: (start, stop) of each slice.
-        size: Number of outputs of the layer.
-        least: Fewest outputs between two boundaries; boundaries that are closer are skipped.
 
-    Returns:
-        The pieces of each block (start, stop).
-    """
-    # Slice, row, and the first output and the one after the last within the row.
-    runs: list[tuple[int, int, int, int]] = []
-    for i, (start, stop) in enumerate(spans):
-        for row in range(start // size, -(-stop // size)):
-            runs.append((i, row, max(start - row * size, 0), min(stop - row * size, size)))
-    boundaries: list[int] = []
-    for boundary in sorted({*(start for _, _, start, _ in runs), *(stop for _, _, _, stop in runs)}):
-        if not boundaries or boundary - boundaries[-1] >= least:
+def _pieces(slices: Sequence[OutputSlice], size: int) -> list[_Piece]:
+    """Cut slices into pieces, in an order in which those that need the same of a layer's outputs are neighbors."""
+    pieces = []
+    for i, part in enumerate(slices):
+        for row in range(part.start // size, -(-part.stop // size)):
+            start, stop = max(part.start - row * size, 0), min(part.stop - row * size, size)
+            pieces.append(_Piece(i, part.rows[:, row], 0, start, stop, row * size + start - part.start))
+    pieces.sort(key=lambda piece: (-piece.stop, -piece.start))
+    firsts = accumulate((len(piece.rows) for piece in pieces), initial=0)
+    return [piece._replace(first=first) for piece, first in zip(pieces, firsts, strict=False)]
+
+
+def _blocks(pieces: Sequence[_Piece], least: int) -> list[_Block]:
+    """Cut the outputs into blocks of at least so many."""
+    boundaries = [0]
+    for boundary in sorted({piece.start for piece in pieces} | {piece.stop for piece in pieces}):
+        if boundary - boundaries[-1] >= least:
             boundaries.append(boundary)
-    blocks: dict[Span, list[_Piece]] = defaultdict(list)
-    for i, row, start, stop in runs:
-        for first, last in pairwise([start, *(b for b in boundaries if start < b < stop), stop]):
-            blocks[first, last].append(_Piece(i, row, row * size + first - spans[i][0]))
+    boundaries[-1 if len(boundaries) > 1 else 1 :] = [max(piece.stop for piece in pieces)]
+    blocks = []
+    for start, stop in pairwise(boundaries):
+        among = [piece for piece in pieces if piece.start < stop and start < piece.stop]
+        inputs = slice(among[0].first, among[-1].first + len(among[-1].rows))
+        cut = [
+            piece._replace(
+                first=piece.first - inputs.start, start=max(start, piece.start), stop=min(stop, piece.stop),
+                offset=piece.offset + max(start - piece.start, 0),
+            )
+            for piece in among
+        ]  # fmt: skip
+        blocks.append(_Block(slice(start, stop), inputs, cut))
     return blocks
 
 
@@ -232,44 +259,36 @@ class LowRankDecoder(Decoder):
 
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """Layout ``official``, from hidden features (N, 8 D)."""
-        spans = [self._spans_a(target) for target in targets] + [[_span_b(target)] for target in targets]
-        # Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input m has max_size.
-        wanted = [
-            (ranges[0][0] * self.rank // self.max_size, -(-ranges[-1][1] * self.rank // self.max_size))
-            for ranges in spans
-        ]
+        spans_a = [self._spans_a(target) for target in targets]
+        spans_b = [_span_b(target) for target in targets]
+        used_a = self._inputs(max(spans[-1][1] for spans in spans_a))
+        used_b = self._inputs(max(stop for _, stop in spans_b))
+        outputs = np.r_[: used_a * self.rank, self.rank**2 : self.rank**2 + used_b * self.rank]
+        outputs = torch.from_numpy(outputs).to(hidden.device)
+        weight, bias = (parameter.index_select(0, outputs) for parameter in (self.fc3.weight, self.fc3.bias))
+        inputs = F.relu(F.linear(hidden, weight, bias)).view(-1, self.rank)  # of the linear map
+        rows = np.arange(len(inputs)).reshape(len(hidden), -1)
+        of_targets = np.split(rows, np.cumsum([target.count for target in targets])[:-1])
         slices: list[OutputSlice] = []
-        for m, ranges, (first, _) in zip(self._mixed(hidden, targets, wanted), spans, wanted, strict=True):
-            offset = first * self.max_size
-            slices += [OutputSlice(m, start * self.rank - offset, stop * self.rank - offset) for start, stop in ranges]
-        rows = (rearrange(part, "n (size r) -> n size r", r=self.rank) for part in sliced_linear(self.basis, slices))
-        factors = [list(islice(rows, len(ranges))) for ranges in spans]
-        return [
-            _factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b)
-            for target, a, (b,) in zip(targets, factors[: len(targets)], factors[len(targets) :], strict=True)
-        ]
+        for of_target, ranges, (start, stop) in zip(of_targets, spans_a, spans_b, strict=True):
+            slices += [OutputSlice(of_target, first * self.rank, last * self.rank) for first, last in ranges]
+            slices.append(OutputSlice(of_target[:, used_a:], start * self.rank, stop * self.rank))
+        factors = (
+            rearrange(part, "n (size r) -> n size r", r=self.rank) for part in sliced_linear(self.basis, inputs, slices)
+        )
+        decoded: list[Tensor | Factors] = []
+        for target, ranges in zip(targets, spans_a, strict=True):
+            a = list(islice(factors, len(ranges)))
+            b = next(factors)
+            decoded.append(_factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b))
+        return decoded
 
-    def _mixed(self, hidden: Tensor, targets: Sequence[Target], wanted: Sequence[Span]) -> list[Tensor]:
-        """Compute the inputs m of the linear map, first for every target's A, then for every target's B.
+    def _inputs(self, rows: int) -> int:
+        """Number of inputs of the linear map that the first rows of a factor need.
 
-        Args:
-            hidden: Hidden features of the MLP, (N, 8 D).
-            targets: The targets of these nodes.
-            wanted: For each of these factors (start, stop) of the inputs that it needs, among r.
-
-        Returns:
-            (n, stop - start, r) for each factor.
+        Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input has max_size.
         """
-        nodes = hidden[:, None].split([target.count for target in targets])  # (n, 1, 8 D)
-        halves = [0] * len(targets) + [self.rank] * len(targets)
-        slices = [
-            OutputSlice(x, (half + start) * self.rank, (half + stop) * self.rank)
-            for x, half, (start, stop) in zip(nodes * 2, halves, wanted, strict=True)
-        ]
-        return [
-            rearrange(F.relu(mixed), "n (inputs r) -> n inputs r", r=self.rank)
-            for mixed in sliced_linear(self.fc3, slices)
-        ]
+        return -(-rows * self.rank // self.max_size)
 
     def _spans_a(self, target: Target) -> list[Span]:
         """Rows (start, stop) of A that a target needs; of a norm those of the weight, then those of the bias.
@@ -322,5 +341,6 @@ def _factors(target: Target, a: Tensor, b: Tensor) -> Factors:
 
 def _vectors(target: Target, a: list[Tensor], b: Tensor) -> Tensor:
     """Multiply (n, size, r) of a bias, or of a norm's weight and of its bias, by (n, 1, r)."""
-    vectors = [(rows * b).sum(dim=2) for rows in a]
-    return torch.stack(vectors, dim=1) if target.kind == "norm" else vectors[0]
+    if target.kind != "norm":
+        return (a[0] @ b.mT).squeeze(2)
+    return rearrange(torch.cat(a, dim=1) @ b.mT, "n (two size) 1 -> n two size", two=2)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,8 +12,10 @@ from torch.nn.grad import conv2d_weight
 from torch.utils._pytree import tree_map
 
 
-def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute x Bᵀ Aᵀ plus a bias.
+def factored_linear(
+    x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None, inner_bias: Tensor | None = None
+) -> Tensor:
+    """Compute (x Bᵀ + c) Aᵀ plus a bias.
 
     Under autocast it computes in autocast's precision, as ``F.linear`` does; float64 inputs keep their precision.
 
@@ -22,6 +24,7 @@ def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None)
         b: B, (r, in).
         a: A, (out, r).
         bias: (out,), or None.
+        inner_bias: c, (r,), without a gradient, or None.
 
     Returns:
         (..., out).
@@ -33,7 +36,8 @@ def factored_linear(x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None = None)
         b = b.to(dtype)
         a = a.to(dtype)
         bias = None if bias is None else bias.to(dtype)
-    y: Tensor = _FactoredLinear.apply(x.reshape(-1, x.shape[-1]), b, a, bias)
+        inner_bias = None if inner_bias is None else inner_bias.to(dtype)
+    y: Tensor = _FactoredLinear.apply(x.reshape(-1, x.shape[-1]), b, a, bias, inner_bias)
     return y.view(*x.shape[:-1], len(a))
 
 
@@ -54,42 +58,24 @@ def dense_is_faster(rows: int, outputs: int, inputs: int, rank: int) -> bool:
 
 
 class _FactoredLinear(torch.autograd.Function):
-    """See :func:`factored_linear`.
-
-    The rank is padded with zeros to a multiple of 16, because products with other sizes are a tenth slower. If there is
-    padding, its first column in A holds the bias and the same column of x Bᵀ holds ones. The product then adds the
-    bias, and its gradient needs no sum over the rows.
-    """
+    """See :func:`factored_linear`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None) -> Tensor:
-        """(n, in), (r, in), (out, r), (out,) -> (n, out)."""
-        rank = a.shape[1]
-        padding = -a.shape[1] % 16
-        wide_b, wide_a = F.pad(b, (0, 0, 0, padding)), F.pad(a, (0, padding))
-        inner = _multiply(x, wide_b)
-        if bias is not None and padding:
-            inner[:, rank] = 1
-            wide_a[:, rank] = bias
+    def forward(ctx: Any, x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None, inner_bias: Tensor | None) -> Tensor:
+        """(n, in), (r, in), (out, r), (out,), (r,) -> (n, out)."""
+        inner = _multiply(x, b, inner_bias)
         ctx.save_for_backward(x, b, a, inner)
-        ctx.biased = bias is not None
-        ctx.padding = padding
-        y = _multiply(inner, wide_a)
-        return y if bias is None or padding else y.add_(bias)
+        return _multiply(inner, a, bias)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor, Tensor | None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of x, b, a and the bias, in their shapes."""
         x, b, a, inner = ctx.saved_tensors
-        rank = a.shape[1]
-        of_inner = _multiply(gradient, F.pad(a, (0, ctx.padding)).T)
-        of_x = _multiply(of_inner, F.pad(b, (0, 0, 0, ctx.padding)).T) if ctx.needs_input_grad[0] else None
-        of_a, of_b = _correlate(gradient, inner), _correlate(x, of_inner)
-        of_bias = None
-        if ctx.biased:
-            of_bias = of_a[:, rank] if ctx.padding else gradient.sum(dim=0)
-        return of_x, of_b[:, :rank].T, of_a[:, :rank], of_bias
+        of_inner = _multiply(gradient, a.T)
+        of_x = _multiply(of_inner, b.T) if ctx.needs_input_grad[0] else None
+        of_bias = gradient.sum(dim=0) if ctx.needs_input_grad[3] else None
+        return of_x, _correlate(x, of_inner).T, _correlate(gradient, inner), of_bias, None
 
 
 # Matrix products on a CPU are slow if one dimension is small, as the rank is. As 1 x 1 convolutions, which another
@@ -102,11 +88,11 @@ Measured: 6,304 rows take up to a fifth less time as eight images than as one.
 """
 
 
-def _multiply(x: Tensor, weight: Tensor) -> Tensor:
-    """Compute x Wᵀ: (n, in), (out, in) -> (n, out)."""
+def _multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Compute x Wᵀ plus a bias: (n, in), (out, in), (out,) -> (n, out)."""
     if not _is_large(x, weight.numel()):
-        return x @ weight.T
-    return F.conv2d(_pixels(x), weight[:, :, None, None]).permute(0, 2, 3, 1).flatten(0, 2)
+        return F.linear(x, weight, bias)
+    return F.conv2d(_pixels(x), weight[:, :, None, None], bias).permute(0, 2, 3, 1).flatten(0, 2)
 
 
 def _correlate(x: Tensor, y: Tensor) -> Tensor:
@@ -143,56 +129,34 @@ _METADATA_GETTERS = {
 class LowRankTensor(Tensor):
     """A matrix W = A B, (out, in), stored as its factors.
 
-    Three functions use the factors: ``F.linear(x, W)`` computes ``(x Bᵀ) Aᵀ``, unless the rank is so near the size of W
-    that computing W is faster; ``torch.addmm(bias, x, W)``, which ``Conv1D`` of transformers calls, does likewise;
+    Three functions use the factors: ``F.linear(x, W)`` computes ``(x Bᵀ) Aᵀ``; ``torch.addmm(bias, x, W)``, which
+    ``Conv1D`` of transformers calls, does likewise;
     ``F.embedding(i, W)`` looks up rows of A and multiplies them by B. Every other function receives the dense W, with
     its gradient. In-place functions therefore change a copy, and under autocast W has autocast's precision.
 
     Args:
         a: A, (out, r).
         b: B, (r, in).
-        shared_norm: Returns ‖W‖_F if it is computed together with other norms; by default it is computed alone.
+        bias: The layer's bias, if a column of the factor with the outputs holds it, where the other factor is zero.
+        ones: (r,), 1 at this column and 0 elsewhere: added to the product with the other factor, it adds the bias
+            without an operation for it, and its gradient needs no sum.
     """
 
     a: Tensor
     b: Tensor
-    shared_norm: Callable[[], Tensor] | None
+    bias: Tensor | None
+    ones: Tensor | None
 
     @staticmethod
     def __new__(
-        cls: type["LowRankTensor"], a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None
+        cls: type["LowRankTensor"], a: Tensor, b: Tensor, bias: Tensor | None = None, ones: Tensor | None = None
     ) -> "LowRankTensor":
         """Create a tensor without storage, with W's shape, dtype and device."""
         make: Callable[..., LowRankTensor] = Tensor._make_wrapper_subclass
         return make(cls, (a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
 
-    def __init__(self, a: Tensor, b: Tensor, shared_norm: Callable[[], Tensor] | None = None) -> None:
-        self.a, self.b, self.shared_norm = a, b, shared_norm
-
-    @classmethod
-    def unbind_products(cls, a: Tensor, b: Tensor, transposed: bool = False) -> list["LowRankTensor"]:
-        """Create n matrices A Bᵀ whose norms are computed together as soon as one of them is needed.
-
-        Args:
-            a: A of each matrix, (n, out, r).
-            b: B of each matrix, (n, in, r).
-            transposed: Whether the matrices are B Aᵀ, (in, out), instead.
-
-        Returns:
-            The n matrices.
-        """
-
-        @cache
-        def norms(differentiable: bool) -> tuple[Tensor, ...]:
-            """The norms, a scalar for each matrix; kept apart with and without gradients."""
-            together: Tensor = _FrobeniusNorm.apply(a, b)
-            return together.unbind()
-
-        def norm_of(i: int) -> Callable[[], Tensor]:
-            return lambda: norms(torch.is_grad_enabled())[i]
-
-        pairs = zip(b, a, strict=True) if transposed else zip(a, b, strict=True)
-        return [cls(left, right.T, norm_of(i)) for i, (left, right) in enumerate(pairs)]
+    def __init__(self, a: Tensor, b: Tensor, bias: Tensor | None = None, ones: Tensor | None = None) -> None:
+        self.a, self.b, self.bias, self.ones = a, b, bias, ones
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"LowRankTensor({tuple(self.shape)}, rank={self.a.shape[1]})"
@@ -201,11 +165,11 @@ class LowRankTensor(Tensor):
         """Compute W, (out, in)."""
         return self.a @ self.b
 
-    def frobenius_norm(self) -> Tensor:
-        """Compute ‖W‖_F = sqrt(tr((Aᵀ A)(B Bᵀ))) from the factors; a scalar, in float32 or float64."""
-        if self.shared_norm is not None:
-            return self.shared_norm()
-        return cast(Tensor, _FrobeniusNorm.apply(self.a.unsqueeze(0), self.b.T.unsqueeze(0))[0])
+    def _linear(self, x: Tensor, inner: Tensor, outer: Tensor, bias: Tensor | None) -> Tensor:
+        """Multiply inputs (..., in) by one factor (r, in) and the other (out, r), and add a bias (out,)."""
+        if bias is not None and bias is self.bias:
+            return factored_linear(x, inner, outer, inner_bias=self.ones)
+        return factored_linear(x, inner, outer, bias)
 
     @classmethod
     def __torch_function__(
@@ -216,14 +180,9 @@ class LowRankTensor(Tensor):
             named = {**dict(zip(("input", "weight", "bias"), args, strict=False)), **kwargs}
             weight = named["weight"]
             if isinstance(weight, LowRankTensor) and not isinstance(named["input"], LowRankTensor):
-                if _is_dense_faster(named["input"], weight):
-                    return F.linear(named["input"], weight.to_dense(), named.get("bias"))
-                return factored_linear(named["input"], weight.b, weight.a, named.get("bias"))
-        if (
-            func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args) and args[0].ndim == 1
-            and not _is_dense_faster(args[1], args[2])
-        ):  # fmt: skip
-            return factored_linear(args[1], args[2].a.T, args[2].b.T, args[0])
+                return weight._linear(named["input"], weight.b, weight.a, named.get("bias"))
+        if func is torch.addmm and len(args) == 3 and not kwargs and _only_last(args) and args[0].ndim == 1:
+            return args[2]._linear(args[1], args[2].a.T, args[2].b.T, args[0])
         if func is F.embedding and _only_last(args) and {**_PLAIN_LOOKUP, **kwargs} == _PLAIN_LOOKUP:
             return F.embedding(args[0], args[1].a) @ args[1].b
         if func in _METADATA_GETTERS:
@@ -237,34 +196,6 @@ class LowRankTensor(Tensor):
         raise RuntimeError(f"{func} reached a LowRankTensor below autograd; its gradient would be lost")
 
 
-class _FrobeniusNorm(torch.autograd.Function):
-    """‖A Bᵀ‖_F of n products, in float32 or float64. The gradient of a zero product is zero.
-
-    The backward pass reuses both Gram matrices, which halves the work of autograd's own backward pass.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        """(n, out, r), (n, in, r) -> (n,)."""
-        wide_a, wide_b = (t if t.dtype == torch.float64 else t.float() for t in (a, b))
-        with torch.autocast(a.device.type, enabled=False):
-            gram_a = wide_a.mT @ wide_a
-            gram_b = wide_b.mT @ wide_b
-            norms = (gram_a * gram_b).sum((1, 2)).clamp(min=0).sqrt()
-        ctx.save_for_backward(a, b, gram_a, gram_b, norms)
-        return norms
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the gradients of a and b, in their shapes."""
-        a, b, gram_a, gram_b, norms = ctx.saved_tensors
-        share = torch.where(norms > 0, gradient / norms, 0)[:, None, None]
-        wide = gram_a.dtype
-        with torch.autocast(a.device.type, enabled=False):
-            return (a.to(wide) @ (gram_b * share)).to(a.dtype), (b.to(wide) @ (gram_a * share)).to(b.dtype)
-
-
 _PLAIN_LOOKUP = {"padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
 """Options with which ``F.embedding`` only looks up rows."""
 
@@ -274,25 +205,5 @@ def _only_last(args: Sequence[Any]) -> bool:
     return [isinstance(argument, LowRankTensor) for argument in args] == [False] * (len(args) - 1) + [True]
 
 
-def _is_dense_faster(x: Tensor, weight: LowRankTensor) -> bool:
-    """Whether the product is faster for inputs (..., in)."""
-    return dense_is_faster(x.numel() // x.shape[-1], weight.a.shape[0], weight.b.shape[1], weight.a.shape[1])
-
-
 def _dense_value(value: Any) -> Any:
     return value.a @ value.b if isinstance(value, LowRankTensor) else value
-
-
-def frobenius_norm(parameter: Tensor) -> Tensor:
-    """Frobenius norm of a parameter, computed from the factors if it has them.
-
-    Args:
-        parameter: A tensor of any shape, or a :class:`LowRankTensor`.
-
-    Returns:
-        Scalar, in float32 or float64.
-    """
-    if isinstance(parameter, LowRankTensor):
-        return parameter.frobenius_norm()
-    wide = parameter if parameter.dtype == torch.float64 else parameter.float()
-    return cast(Tensor, torch.linalg.vector_norm(wide))

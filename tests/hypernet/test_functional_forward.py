@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from lgx.hypernet import computational_graph
 from lgx.hypernet.functional_forward import functional_forward, functional_forward_with_features
-from lgx.hypernet.low_rank_tensor import LowRankTensor, frobenius_norm
+from lgx.hypernet.hypernet import add_class_token
+from lgx.hypernet.low_rank_tensor import LowRankTensor
 from tests.support.command_line import DEVICES
 from tests.support.gpt2 import GPT2, hypernet, texts
 from tests.support.hypernet import VIT
@@ -70,13 +72,15 @@ def test_low_rank_parameters_give_the_values_norms_and_gradients_of_dense_ones(
     inputs, results = inputs_of(architecture, torch.double).to(device), []
     for dense in (True, False):
         net.zero_grad()
-        parameters = net.predict(architecture, dense=dense)
+        joined = net.predict_joined([computational_graph(architecture, net.config.convention)])
+        (parameters,) = joined.by_name(1, None if dense else 0)
+        add_class_token(architecture, parameters)
         assert any(isinstance(p, LowRankTensor) for p in parameters.values()) is not dense
         logits = functional_forward(architecture, parameters, inputs)
-        (logits.square().sum() + sum(frobenius_norm(p).double() for p in parameters.values())).backward()
+        norms = sum(p.norm() for p in parameters.values()) if dense else joined.sum_of_norms()
+        (logits.square().sum() + norms).backward()
         results.append([logits.detach(), *(p.grad for p in net.parameters() if p.grad is not None)])
     for dense, factored in zip(*results, strict=True):
-        # Norms are computed in float32.
         torch.testing.assert_close(factored, dense, rtol=1e-5, atol=1e-5)
 
 

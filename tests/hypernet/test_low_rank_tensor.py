@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from lgx.hypernet import Hypernet, HypernetConfig, low_rank_tensor
-from lgx.hypernet.low_rank_tensor import LowRankTensor, dense_is_faster, factored_linear, frobenius_norm
-from tests.support.hypernet import TINY, VIT
+from lgx.hypernet.low_rank_tensor import LowRankTensor, dense_is_faster
+from lgx.hypernet.predicted import Joined, Predicted, Products, Stack
 
 
 @pytest.mark.parametrize(
@@ -31,31 +30,38 @@ def test_methods_and_operators_give_the_values_of_the_dense_matrix(pair):
     torch.testing.assert_close(F.linear(input=x, weight=weight), x @ dense.T)
 
 
-def test_a_norm_computed_without_gradient_has_one_later():
-    weight = Hypernet(HypernetConfig(**TINY)).predict(VIT, dense=False)["blocks.0.mlp.fc1.weight"]
-    with torch.no_grad():
-        seen = frobenius_norm(weight)
-    assert not seen.requires_grad
-    assert frobenius_norm(weight).requires_grad
-    assert frobenius_norm(weight) == seen
+def predicted(products, dense=(), vectors=()):
+    """Predicted parameters: factors A (n, out, r) and B (n, in, r), tensors (n, ...), and vectors (n, size)."""
+
+    def named(kind, tensors):
+        return [Stack([(0, f"{kind}.{i}.{j}") for j in range(len(t))], t) for i, t in enumerate(tensors)]
+
+    stacks = [
+        Products(stack.names, a, b, [1.0] * len(a), False)
+        for stack, (a, b) in zip(named("p", [a for a, _ in products]), products, strict=True)
+    ]
+    return Predicted(named("d", dense), stacks, Joined(named("v", vectors)))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_norms_are_float32_under_autocast(dtype):
-    a, b = 100 * torch.randn(300, 16), torch.randn(16, 200)
-    a.requires_grad_()
-    with torch.autocast("cpu", dtype=dtype):
-        norm = frobenius_norm(LowRankTensor(a, b))
-    assert norm.dtype == torch.float32
-    torch.testing.assert_close(norm, (a @ b).norm())
-    (gradient,) = torch.autograd.grad(norm, a)
-    torch.testing.assert_close(gradient, torch.autograd.grad((a @ b).norm(), a)[0])
+@pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16, torch.float16])
+def test_the_sum_of_norms_is_that_of_the_products_and_its_precision_float32(dtype):
+    shapes = (3, 300, 16), (3, 200, 16), (2, 200, 16), (2, 40, 16), (2, 5, 4), (3, 7), (1, 2)
+    tensors = [(100 * torch.randn(shape)).requires_grad_() for shape in shapes]
+    a, b, c, d, dense, *vectors = tensors
+    with torch.autocast("cpu", dtype=dtype, enabled=dtype != torch.float):
+        total = predicted([(a, b), (c, d)], [dense], vectors).sum_of_norms()
+    expected = sum(t.flatten(1).norm(dim=1).sum() for t in (a @ b.mT, c @ d.mT, dense, *vectors))
+    assert total.dtype == torch.float32
+    torch.testing.assert_close(total, expected)
+    for found, wanted in zip(torch.autograd.grad(total, tensors), torch.autograd.grad(expected, tensors), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-3)
 
 
 def test_the_norm_of_a_zero_weight_has_a_finite_gradient():
-    a, b = torch.zeros(3, 2, requires_grad=True), torch.randn(2, 3, requires_grad=True)
-    LowRankTensor(a, b).frobenius_norm().backward()
-    assert a.grad.count_nonzero() == b.grad.count_nonzero() == 0
+    a, b, zeros = torch.zeros(1, 3, 2), torch.randn(1, 3, 2), torch.zeros(1, 4)
+    tensors = [t.requires_grad_() for t in (a, b, zeros)]
+    predicted([(a, b)], vectors=[zeros]).sum_of_norms().backward()
+    assert all(t.grad.count_nonzero() == 0 for t in tensors)
 
 
 @pytest.mark.parametrize("rank", [14, 16])
@@ -102,22 +108,26 @@ def test_autocast_computes_in_low_precision(pair):
         assert F.linear(x.double(), LowRankTensor(*pair), bias.double()).dtype == torch.double
 
 
-@pytest.mark.parametrize(("rank", "calls"), [(24, 0), (4, 1)], ids=["near the size", "far below"])
-def test_a_layer_whose_rank_is_near_its_size_is_computed_with_the_product(monkeypatch, rank, calls):
-    used = []
-    monkeypatch.setattr(low_rank_tensor, "factored_linear", lambda *args: used.append(args) or factored_linear(*args))
-    a = torch.randn(32, rank, dtype=torch.double, requires_grad=True)
-    b = torch.randn(rank, 32, dtype=torch.double, requires_grad=True)
-    x, bias = torch.randn(200, 32, dtype=torch.double), torch.randn(32, dtype=torch.double)
-    for weight in (LowRankTensor(a, b), a @ b):
-        y = F.linear(x, weight, bias)
-        gradients = torch.autograd.grad(y.square().sum(), (a, b))
-        expected = torch.autograd.grad(F.linear(x, a @ b, bias).square().sum(), (a, b))
-        for found, wanted in zip(gradients, expected, strict=True):
-            torch.testing.assert_close(found, wanted)
-    transposed = torch.addmm(bias, x, LowRankTensor(a, b))
-    torch.testing.assert_close(transposed, torch.addmm(bias, x, a @ b))
-    assert len(used) == 2 * calls
+@pytest.mark.parametrize("rank", [24, 4], ids=["near the size", "far below"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_are_multiplied_if_their_rank_is_near_their_size_and_hold_their_bias_otherwise(rank, transposed):
+    a, b = (torch.randn(2, size, rank, dtype=torch.double, requires_grad=True) for size in (32, 40))
+    biases = torch.randn(2, 32, dtype=torch.double, requires_grad=True)
+    names = [(0, "one.weight"), (0, "two.weight")]
+    products = Products(names, a, b, [0.5, 2.0], transposed)
+    joined = Predicted([], [products], Joined([Stack([(0, "one.bias"), (0, "two.bias")], biases)]))
+    x, results = torch.randn(200, 40, dtype=torch.double), []
+    for tensors in (joined.by_name(1, len(x))[0], joined.by_name(1)[0]):
+        assert isinstance(tensors["two.weight"], LowRankTensor) is (rank == 4 and bool(results) is False)
+        y = sum(
+            torch.addmm(tensors[f"{name}.bias"], x, tensors[f"{name}.weight"]).square().sum() if transposed
+            else F.linear(x, tensors[f"{name}.weight"], tensors[f"{name}.bias"]).square().sum()
+            for name in ("one", "two")
+        )  # fmt: skip
+        results.append((y, *torch.autograd.grad(y, (a, b, biases))))
+    for found, wanted in zip(*results, strict=True):
+        torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(joined.by_name(1)[0]["two.weight"], 2 * (b[1] @ a[1].T if transposed else a[1] @ b[1].T))
 
 
 def test_few_rows_do_not_pay_for_the_product():

@@ -19,17 +19,18 @@ from lgx.hypernet.low_rank_decoder import OutputSlice, sliced_linear
 def test_slices_and_gradients_equal_those_of_the_whole_output(out, spans, least):
     torch.manual_seed(out)
     layer = nn.Linear(3, out).double()
-    inputs = [
-        torch.randn(n, -(-(start + count) // out), 3).double().requires_grad_()
-        for n, (start, count) in enumerate(spans, start=1)
-    ]
-    wanted = [(x, start, start + count) for x, (start, count) in zip(inputs, spans, strict=True)]
-    wanted += [(inputs[0], 0, 1)] * 2  # one input for several slices, and an unused slice
-    whole = [layer(x).flatten(1)[:, start:stop] for x, start, stop in wanted]
+    inputs = torch.randn(sum(len(spans) * -(-(start + count) // out) for start, count in spans), 3).double()
+    inputs.requires_grad_()
+    wanted = []
+    for n, (start, count) in enumerate(spans, start=1):
+        rows = torch.randint(len(inputs), (n, -(-(start + count) // out)))
+        wanted.append((rows, start, start + count))
+    wanted += [(wanted[0][0], 0, 1)] * 2  # one input for several slices, and an unused slice
+    whole = [layer(inputs[rows]).flatten(1)[:, start:stop] for rows, start, stop in wanted]
     with mock.patch("lgx.hypernet.low_rank_decoder.MIN_BLOCK_SIZE", least):
-        read = sliced_linear(layer, [OutputSlice(*part) for part in wanted])
+        read = sliced_linear(layer, inputs, [OutputSlice(rows.numpy(), *span) for rows, *span in wanted])
     torch.testing.assert_close(read, whole)
-    sources = (layer.weight, layer.bias, *inputs)
+    sources = (layer.weight, layer.bias, inputs)
     torch.testing.assert_close(
         *(torch.autograd.grad(sum(out.sin().sum() for out in outs[:-1]), sources) for outs in (read, whole))
     )

@@ -57,21 +57,29 @@ class FeatureSlices(SlicedNetwork):
             if layer.in_features == layer.out_features:
                 layer.weight.data.copy_(torch.eye(len(order))[:, order])
 
-    def outputs(self, size: Architecture, inputs: Tensor, real: Tensor | None = None) -> tuple[Features, Tensor]:
+    def outputs(
+        self,
+        size: Architecture,
+        inputs: Tensor,
+        real: Tensor | None = None,
+        parameters: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Features, Tensor]:
         """What a slice computes: in evaluation the network that is cut, in training with its share of trained weights.
 
         Args:
             size: Its architecture.
             inputs: Images (B, C, H, W), or token ids (B, N).
             real: Which tokens count, (B, N); None for images.
+            parameters: The network's parameters by name, see :func:`~lgx.methods.nested.slicing.for_slices`.
 
         Returns:
             Its features, projected to the ancestor's widths, and its logits.
         """
-        tensors = self.tensors_of(size)
-        projection: Any = self.network.projection
-        for name, tensor in projection.named_parameters(prefix="projection"):
-            tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor
+        whole = self.parameters_by_name if parameters is None else parameters
+        tensors = self.tensors_of(size, whole)
+        for name, tensor in whole.items():
+            if name.startswith("projection."):
+                tensors[name] = tensor[:, : size.embed_dim] if tensor.ndim == 2 else tensor
         named = {f"network.{name}": tensor for name, tensor in tensors.items()}
         summary, patches, logits = functional_call(self.prepare(size), named, (inputs, real), tie_weights=False)
         return Features(summary, patches), logits

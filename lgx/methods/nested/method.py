@@ -20,6 +20,7 @@ from lgx.initialization import Sizes
 from lgx.methods.nested import SPEC
 from lgx.methods.nested.feature_slices import FeatureSlices
 from lgx.methods.nested.sliced_network import ORDER
+from lgx.methods.nested.slicing import for_slices
 
 _LARGEST = torch.finfo(torch.float16).max
 _SHARES = (0.5, 0.75, 1.0)
@@ -116,7 +117,10 @@ class Nested(FeatureSlices):
         real = self.real_tokens(batch)
         answers = self._teacher_of(batch).features_and_logits(batch.inputs, real)
         sizes = self.drawn or self.draw(0)
-        parts = [self._losses(*self.outputs(size, batch.inputs, real), *answers, batch) for size in sizes]
+        parts = []
+        for size, parameters in zip(sizes, for_slices(self.parameters_by_name, len(sizes)), strict=True):
+            outputs = self.outputs(size, batch.inputs, real, parameters)
+            parts.append(self._losses(*outputs, *answers, batch))
         means: dict[str, Tensor] = {}
         for name in parts[0]:
             means[name] = torch.stack([part[name] for part in parts]).mean()

@@ -149,11 +149,22 @@ class SlicedNetwork(Distill):
         order = cast(Tensor, getattr(self.network, ORDER))
         return tuple(order.round().int().tolist())
 
-    def tensors_of(self, size: Architecture) -> dict[str, Tensor]:
-        """The parameters of a slice: views of the network's, as far as it is not narrower in several parts."""
+    @property
+    def parameters_by_name(self) -> dict[str, Tensor]:
+        """The network's parameters."""
         if self._named[0] is not self.network:  # a walk through its modules takes as long as the pass of a small slice
             self._named = self.network, dict(self.network.named_parameters())
-        return sliced(self._named[1], self.architecture, size, self.layer_order, training=self.training)
+        return self._named[1]
+
+    def tensors_of(self, size: Architecture, parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+        """The parameters of a slice: views, as far as it is not narrower in several parts.
+
+        Args:
+            size: Its architecture.
+            parameters: The network's parameters by name.
+        """
+        whole = self.parameters_by_name if parameters is None else parameters
+        return sliced(whole, self.architecture, size, self.layer_order, training=self.training)
 
     def with_kinds(self, size: Architecture) -> Architecture:
         """A slice whose layers have the kinds of the ancestor's layers."""

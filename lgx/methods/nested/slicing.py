@@ -103,6 +103,39 @@ class _Part(NamedTuple):
         return view if self.size == self.shape else view.reshape(self.shape)
 
 
+def for_slices(parameters: Mapping[str, Tensor], count: int) -> list[dict[str, Tensor]]:
+    """The parameters for each of so many slices of a step; the gradients of all are added in few operations."""
+    copies: Sequence[Tensor] = _Copies.apply(count, *parameters.values())
+    size = len(parameters)
+    return [dict(zip(parameters, copies[i * size : (i + 1) * size], strict=True)) for i in range(count)]
+
+
+class _Copies(torch.autograd.Function):
+    """See :func:`for_slices`."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *parameters: Tensor) -> tuple[Tensor, ...]:
+        """All parameters, so many times."""
+        ctx.set_materialize_grads(False)
+        ctx.count = count
+        return tuple(parameter.view_as(parameter) for _ in range(count) for parameter in parameters)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        """The sum of each parameter's gradients; None where no slice has one."""
+        size = len(gradients) // ctx.count
+        total: list[Any] = list(gradients[:size])
+        for start in range(size, len(gradients), size):
+            one: Any = gradients[start : start + size]
+            shared = [i for i in range(size) if total[i] is not None and one[i] is not None]
+            sums: Any = torch._foreach_add([total[i] for i in shared], [one[i] for i in shared]) if shared else []
+            total = [other if each is None else each for each, other in zip(total, one, strict=True)]
+            for i, each in zip(shared, sums, strict=True):
+                total[i] = each
+        return None, *total
+
+
 class _Slices(torch.autograd.Function):
     """The slices of many parameters in few operations; operations take longer to start than to run.
 

@@ -20,8 +20,8 @@ from lgx.core.batch import Batch
 from lgx.core.eval_transforms import eval_transform
 from lgx.core.rows import read_rows
 from lgx.core.task import Task
-from lgx.hypernet import Hypernet, HypernetConfig
-from lgx.hypernet.functional_forward import predict_with_projections
+from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
+from lgx.hypernet.functional_forward import projection_graph
 from lgx.methods import TAL
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.images import write_images
@@ -93,13 +93,15 @@ def test_a_later_stage_knows_the_widths_of_both(tasks, stage1, tmp_path):
 def test_predicting_the_projection_does_not_change_the_parameters():
     torch.manual_seed(0)
     hypernet, other = Hypernet(SMALL), parse_architecture("depth=3,embed_dim=24,num_heads=3,img_size=16,patch_size=4")
-    parameters, projections = predict_with_projections(hypernet, [VIT, other], 12)
+    graphs = [*map(computational_graph, (VIT, other)), *(projection_graph(a, 12) for a in (VIT, other))]
+    predicted = hypernet.predict_graphs(graphs, dense=False)
+    parameters, projections = predicted[:2], [tensors["projection.weight"] for tensors in predicted[2:]]
     assert [tuple(m.shape) for m in projections] == [(12, 16), (12, 24)]
     for architecture, tensors in zip([VIT, other], parameters, strict=True):
         alone = hypernet.predict(architecture, dense=False)
-        assert tensors.keys() == alone.keys()
-        for name, tensor in alone.items():
-            torch.testing.assert_close(tensors[name] + 0, tensor + 0, rtol=1e-5, atol=1e-6)
+        assert tensors.keys() == alone.keys() - {"cls_token"}
+        for name, tensor in tensors.items():
+            torch.testing.assert_close(tensor + 0, alone[name] + 0, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(parameters[0]["head.weight"] + 0, (projections[0] + 0)[:3])
 
 
