@@ -1,6 +1,6 @@
 """Write sentences without labels, as a user has them: ``python -m experiments.backbones.sentences FOLDER``.
 
-FOLDER has ``sst2/train.tsv`` and ``sst2/test.tsv`` of GLUE, and ``imdb_subset/train.jsonl`` and ``validation.jsonl``. It
+FOLDER has ``sst2/{train,test}.tsv`` of GLUE, and ``imdb_subset/{train,validation}.jsonl``. It
 writes ``runs/sentences/train.txt`` with 10,000 sentences, half of each set, and ``val.txt`` with 1,600.
 """
 
