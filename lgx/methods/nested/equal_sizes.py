@@ -154,7 +154,12 @@ class EqualSizes(SlicedNetwork):
             print(f"length     max_epochs or max_steps ends the run after {steps / wanted:.0%} of model.compute")
 
     def _duration(self, steps: int) -> str:
-        """About how long the remaining updates take, from forward passes of the whole network."""
+        """About how long the remaining updates take, from forward passes of the whole network; empty for texts.
+
+        Texts are shorter than the longest one, which would be measured.
+        """
+        if self.architecture.reads_text:
+            return ""
         watch = Stopwatch(self.data_module().batch_size, self.device.type)
         share = self.updates.mean_cost / cost_of(self.architecture).macs
         left = (steps - self.global_step) * int(self.trainer.accumulate_grad_batches)
