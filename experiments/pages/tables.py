@@ -22,8 +22,11 @@ def markdown(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:
 def kinds_of_methods() -> str:
     """The kinds of tasks that each method knows, as the methods declare them."""
     kinds = get_args(Kind)
-    body = [[f"`{spec.name}`", *("yes" if kind in spec.kinds else "–" for kind in kinds)] for spec in specs().values()]
-    return markdown(["method", *kinds], body)
+    body = [
+        [f"`{spec.name}`", *("yes" if kind in spec.kinds else "–" for kind in kinds), spec.why_not]
+        for spec in specs().values()
+    ]
+    return markdown(["method", *kinds, "why not the others"], body)
 
 
 def cross(outer: Mapping[str, Where], inner: Mapping[str, Where]) -> dict[str, Where]:

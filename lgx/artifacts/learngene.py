@@ -28,10 +28,10 @@ from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.safety import parse_json
 
-Content = Literal["network", "layers", "templates", "slices", "family", "backbones", "hypernetwork"]
+Content = Literal["network", "layers", "templates", "slices", "family", "backbones", "pool", "hypernetwork"]
 """What a learngene holds: a whole network, layers that are expanded to a network, templates of which matrices are made,
 slices of a network beside the whole one, a network whose slices are finished networks, the same without a head and with
-a map of their vectors, or a hypernetwork."""
+a map of their vectors, several networks and maps between them, or a hypernetwork."""
 SUFFIX = LEARNGENE
 TEMPLATES = "templates."
 """Prefix of the names of templates; all other tensors are parameters of the network."""
@@ -200,7 +200,7 @@ def _check_tensors(learngene: Learngene, place: str) -> None:
     embeddings = {tuple(tensor.shape) for tensor in learngene.task_embeddings.values()}
     if len(embeddings) > 1 or any(len(shape) != 1 for shape in embeddings):
         raise UserError(f"{place}: its task embeddings are not vectors of one width; {AGAIN}")
-    if learngene.content != "hypernetwork":
+    if learngene.content not in ("hypernetwork", "pool"):
         beside = {"templates": TEMPLATES, "slices": WHOLE, "backbones": MAP}.get(str(learngene.content), "\0")
         named = {name: t for name, t in learngene.weights.items() if not name.startswith(beside)}
         if learngene.content == "slices":

@@ -159,6 +159,9 @@ def _from_learngene(name: str) -> PretrainedNetwork:
         if learngene.content == "backbones":
             held = "backbones"
             remedy = f"write one of them with `lgx export {name} --params …`"
+        elif learngene.content == "pool":
+            held = "a pool"
+            remedy = f"write one of its networks with `lgx init --source {name} --stitch 0`"
         elif learngene.content == "layers":
             held = f"{learngene.num_layers} layers"
         elif learngene.content == "templates":

@@ -57,7 +57,7 @@ def export(
     architecture = network.require_architecture("export")
     facts = model_facts(resolved, architecture, scores)
     if out.endswith((".onnx", ".pt2")):
-        _write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
+        write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:
         beside: tuple[Any, ...] = words_for(architecture, tokenizer, resolved.place), network.reading, network.space
         names = network.label_names or None
@@ -67,8 +67,8 @@ def export(
     print(f"written   {out}: {name_of(architecture)}, {architecture.outputs}")
 
 
-def _write_program(
-    out: str, network: "PretrainedNetwork", facts: dict[str, Any], int8: str | None, most_lost: float
+def write_program(
+    out: str, network: "PretrainedNetwork", facts: dict[str, Any], int8: str | None = None, most_lost: float = 1.0
 ) -> None:
     """Write an ONNX file or a program of torch.export, and print its difference from the network."""
     from lgx.artifacts.export.onnx_file import write_onnx

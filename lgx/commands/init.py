@@ -9,10 +9,13 @@ import torch
 from jsonargparse.typing import PositiveInt
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of
-from lgx.artifacts.export import check_model_place, write_descendant
+from lgx.artifacts.export import check_model_place, write_descendant, write_program_folder
+from lgx.artifacts.export.program import WRITER as PROGRAM_WRITER
+from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.source_names import path_of, public_name
 from lgx.artifacts.sources import Source, resolve_options
+from lgx.commands.export import write_program
 from lgx.commands.run import SizeOptions
 from lgx.commands.words import words_for
 from lgx.errors import UserError
@@ -40,8 +43,9 @@ def init(
     """Initialize a descendant and write it as a model that plain timm loads (for text: transformers).
 
     A folder contains config.json, model.safetensors and a model card. `timm.create_model("local-dir:FOLDER",
-    pretrained=True)` loads it, or for text `AutoModelForSequenceClassification.from_pretrained("FOLDER")`. With a
-    budget, --data (train/<class>/<image>) chooses the start whose untrained features have the highest k-NN accuracy.
+    pretrained=True)` loads it, or for text `AutoModelForSequenceClassification.from_pretrained("FOLDER")`. A finished
+    network of a pool (--stitch) may also be a file that ends in .onnx or .pt2. With a budget, --data
+    (train/<class>/<image>) chooses the start whose untrained features have the highest k-NN accuracy.
 
     Example: lgx init --source ancestor --arch depth=6 --method weight_subcloning --head 5 --out small
 
@@ -61,12 +65,39 @@ def init(
     data, options = data_for_sizes(options, budgets)
     named, read = resolve_options({"source": source, **options})
     reads = [path_of(place) for place in read.values() if isinstance(place, str)]
-    check_model_place(out, "lgx init", force, [tokenizer, *reads], tokenizer)
+    writer = PROGRAM_WRITER if out.endswith(".onnx") else "lgx init"
+    check_model_place(out, writer, force, [tokenizer, *reads], tokenizer)
     initializer = initializer_for(**read, seed=seed)
+    finished = initializer.finished(size.arch, budgets)
+    if finished is not None:
+        if head or num_classes or tokenizer:
+            raise UserError("--head, --num_classes, --tokenizer: this network is finished; leave them out")
+        _write_finished(out, initializer, finished, _record(initializer, named, read), named["source"])
+        return
+    if out.endswith((".onnx", ".pt2")):
+        raise UserError(f"--out {out}: is for finished networks; give a folder, train the start, and use `lgx export`")
     record = _record(initializer, named, read)
     architecture, start = start_descendant(size.arch, initializer, head, num_classes, seed, budgets, data)
     place = read["source"]
     _write(out, initializer, architecture, start, record, named["source"], place, seed, tokenizer, keep_names=not head)
+
+
+def _write_finished(
+    out: str, initializer: Initializer, network: PretrainedNetwork, record: StartRecord, source: str
+) -> None:
+    """Write a network that needs no training, and say if it is no plain one."""
+    card = {"method": initializer.method, "source": public_name(source), "task": initializer.origin().task}
+    architecture = network.architecture
+    print(f"method    {initializer.method} from {source}")
+    print(f"built     {name_of(architecture) if architecture else network.unknown_part}")
+    if out.endswith((".onnx", ".pt2")):
+        write_program(out, network, card)
+    elif architecture is not None:
+        about = network.mean, network.std, network.label_names, card, "lgx init", record, None, network.reading
+        write_descendant(out, network.model, architecture, *about)
+    else:
+        write_program_folder(Path(out), network, card, "lgx init", record)
+    print(f"written   {out}")
 
 
 def _record(initializer: Initializer, named: Mapping[str, Any], read: Mapping[str, Any]) -> StartRecord:

@@ -3,19 +3,23 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, parse_for
 from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.safetensors_files import StartRecord
 from lgx.artifacts.vector_space import Space
 from lgx.core.readable import lower_is_better
 from lgx.core.task import AS_STORED, Kind, Normalization, Reading, Task
 from lgx.errors import UserError
 from lgx.initialization.sizes import Sizes
+
+if TYPE_CHECKING:
+    from lgx.initialization.sizing import Budget
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,15 @@ class Initializer(ABC):
 
     def space(self, architecture: Architecture) -> Space | None:
         """Map of the vectors of a descendant into the space of its ancestor's; None without one."""
+        return None
+
+    def finished(self, arch: str | None, budgets: Sequence["Budget"]) -> PretrainedNetwork | None:
+        """A finished network that the options choose, plain or not; None where descendants are started.
+
+        Args:
+            arch: Name or specification that the user gives.
+            budgets: Upper limits.
+        """
         return None
 
     def named_size(self, text: str, num_classes: int | None) -> Architecture:

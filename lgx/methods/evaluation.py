@@ -10,7 +10,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 
-from lgx.architectures import Architecture, full_name
+from lgx.architectures import Architecture, full_name, parse_for
 from lgx.components.class_metrics import NO_NUMBERS
 from lgx.components.features import frozen_features
 from lgx.components.metrics import metric_names, update_metrics
@@ -121,6 +121,11 @@ class EvaluatedModule(LightningModule, ABC):
     def evaluations(self, split: str) -> list[Evaluation]:
         """The evaluated networks and tasks."""
         return [Evaluation(self.task.name if self.task else "", full_name(self.architecture), split)]
+
+    def evaluated(self, evaluation: Evaluation) -> Architecture:
+        """The architecture of an evaluated network, or what is built and counted like one."""
+        task = self.tasks[evaluation.task]
+        return parse_for(evaluation.architecture, task.kind, task.num_classes)
 
     def classifiers(self) -> dict[str, Evaluation]:
         """The tested networks by their names; none if two have one name, or if one predicts no class of an example."""

@@ -21,6 +21,7 @@ class MethodSpec:
         initializer: Path of the default initializer of a descendant, likewise; None where the method gives no start.
         learngene: What the method's learngene holds; None without one.
         kinds: Kinds of task that the method knows.
+        why_not: Why it does not know the other kinds; empty if it knows all.
         aliases: Further names that ``lgx init --method`` accepts.
         trained_name: What papers call a descendant of this start after training; None where it keeps the name.
         variants: Options that are a part of the method's name in results, each with the value that the name leaves
@@ -35,6 +36,7 @@ class MethodSpec:
     initializer: str | None = None
     learngene: "Content | None" = None
     kinds: tuple["Kind", ...] = ("classification",)
+    why_not: str = ""
     aliases: tuple[str, ...] = ()
     trained_name: str | None = None
     variants: tuple[str, ...] = ()

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from lgx.architectures import parse_for
 from lgx.architectures.cost import cost_of
 from lgx.components.class_metrics import interval
 from lgx.core.provenance import hardware
@@ -62,9 +61,8 @@ def _table(method: Method, networks: Sequence[Evaluation], scores: dict[tuple[st
     stopwatch = Stopwatch()
     columns = ["parameters", "MB", "MACs"]
     for each in networks:
-        task = method.tasks[each.task]
         row = scores.get((each.task, each.architecture))
-        network = parse_for(each.architecture, task.kind, task.num_classes)
+        network = method.evaluated(each)
         cost = cost_of(network)
         cells = [_score(row), f"{row.n:,}"] if row else [EMPTY_CELL, EMPTY_CELL]
         cells += [amount("params", cost.parameters), f"{4e-6 * cost.parameters:.3g}", amount("macs", cost.macs)]

@@ -49,7 +49,7 @@ def test_files_tell_networks_from_layers(kind, learngene, tmp_path):
     [
         (
             {"content": "head"},
-            "content is 'head', expected network or layers or .* or backbones or hypernetwork",
+            "content is 'head', expected network or layers or .* or backbones or pool or hypernetwork",
         ),
         ({"content": None}, "content is None"),
         ({"content": "hypernetwork"}, "contradicts hypernet"),

@@ -28,8 +28,8 @@ IMAGES = "depth={},embed_dim=16,num_heads=2,patch_size=4,img_size={}"
 TEXTS = "hf:depth={},embed_dim=16,num_heads=2,max_len=16,vocab_size={},type={}"
 CLASSES = {"classification": 3, "segmentation": 150, "multilabel": 3, "text": 2, "language": SIZE}
 HYPERNETS = [spec.name for spec in specs().values() if spec.learngene == "hypernetwork"]
-DEPTHS = {"pretrained": 4, "simple_lg": 5}
-"""Depths of descendants, from sources of four layers; of all others 3."""
+DEPTHS = {"pretrained": 4, "simple_lg": 5, "learngene_pool": 2}
+"""Depths of descendants, from sources of four layers, and of instances; of all others 3."""
 
 
 def arch_of(kind: str, depth: int, family: str) -> str:

@@ -23,6 +23,7 @@ OPTIONS = {
     "Finetune": [],
     "GHN3": HYPER,
     "LSAMD": [TEACHER, "--model.random_paths=0"],
+    "LearngenePool": [TEACHER],
     "LeTs": [TEACHER, "--model.narrow_depth=2", "--model.narrow_heads=1"],
     "LoGAH": LOW_RANK,
     "MiniDeiT": ["--model.stages=[2,2]"],

@@ -32,6 +32,7 @@ OPTIONS = {
     "MiniDeiT": [STAGES],
     "WAVE": [LEARNGENE, "--model.size=8"],
     "LeTs": ["--model.narrow_heads=1", "--model.narrow_depth=2"],
+    "LearngenePool": [LEARNGENE],
     "LSAMD": [LEARNGENE],
     "Nested": [LEARNGENE, "--data.labels=false", "--model.least_depth=1"],
     "Family": [LEARNGENE, '--model.sizes=["depth=2","depth=1,embed_dim=8"]'],

@@ -48,6 +48,7 @@ RUNS = {
     "nested": ["Nested", "--model.least_depth=1", ANCESTOR, "--data.labels=false", ACCUMULATE],
     "tleg": ["TLEG", ACCUMULATE],
     "wave": ["WAVE", "--model.size=8", ACCUMULATE],
+    "learngene_pool": ["LearngenePool", ANCESTOR, ACCUMULATE],
     "lets": ["LeTs", "--model.narrow_heads=1", "--model.narrow_depth=2", ACCUMULATE],
     "mini_deit": ["MiniDeiT", *STAGES, ACCUMULATE],
     "lsamd": ["LSAMD", ANCESTOR, *SEVERAL],

@@ -10,6 +10,7 @@ from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization import Initializer
 from lgx.initialization.expansion import take_layers
 from lgx.methods import registry
+from lgx.methods.learngene_pool.pool import PoolNetwork, instances_of
 from lgx.methods.lets.initializer import random_matrices
 from tests.support.command_line import ARCH
 from tests.support.images import write_images
@@ -72,6 +73,10 @@ def save_source(
         narrow = narrow.replace(depth=2, embed_dim=width, num_heads=1)
         tensors = narrow.build().state_dict() | random_matrices(narrow, vit_only(network, method))
         learngene = Learngene(method, narrow, tensors, task=TASK, content="templates")
+    elif content == "pool":
+        whole = vit_only(network, method)
+        pair = instances_of(whole, whole.head_width, network.depth)
+        learngene = Learngene(method, network, PoolNetwork(pair).state_dict(), task=TASK, content="pool")
     elif content == "layers":
         layers = take_layers(state, _LAYERS)
         learngene = Learngene(method, network, layers, task=TASK, selection=_SELECTION, content="layers")

@@ -10,8 +10,11 @@ from lgx.core.readable import escape_markdown
 from lgx.errors import UserError
 from lgx.host.files import check_output, has_mark
 
+PROGRAM = "model.pt2"
+"""The program in the folder of a network that neither timm nor transformers loads."""
+
 Facts = Mapping[str, Any]
-_FILES = frozenset({WEIGHTS, CONFIG, *BESIDE, "pytorch_model.bin", "README.md"})
+_FILES = frozenset({PROGRAM, WEIGHTS, CONFIG, *BESIDE, "pytorch_model.bin", "README.md"})
 
 
 def model_card(

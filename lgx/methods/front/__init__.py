@@ -8,5 +8,6 @@ SPEC = MethodSpec(
     url="https://arxiv.org/abs/2603.07523",
     initializer="lgx.methods.front.initializer:FRONT",
     kinds=("classification", "segmentation", "multilabel"),
+    why_not="lgx resizes timm's ViTs alone",
     order=52,
 )

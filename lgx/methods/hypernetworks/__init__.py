@@ -3,6 +3,7 @@
 from lgx.methods.spec import MethodSpec
 
 _INITIALIZER = "lgx.methods.hypernetworks.initializer:HypernetPrediction"
+_WHY_NOT = "the predicted head is for a whole image or text, not for pixels or tokens"
 
 GHN3 = MethodSpec(
     name="ghn3",
@@ -11,7 +12,8 @@ GHN3 = MethodSpec(
     module="lgx.methods.hypernetworks.base:GHN3",
     initializer=_INITIALIZER,
     learngene="hypernetwork",
-    kinds=("classification", "text"),
+    kinds=("classification", "multilabel", "text"),
+    why_not=_WHY_NOT,
     order=110,
 )
 LOGAH = MethodSpec(
@@ -22,7 +24,8 @@ LOGAH = MethodSpec(
     module="lgx.methods.hypernetworks.base:LoGAH",
     initializer=_INITIALIZER,
     learngene="hypernetwork",
-    kinds=("classification", "text"),
+    kinds=("classification", "multilabel", "text"),
+    why_not=_WHY_NOT,
     aliases=("logah_aligned",),
     order=120,
 )
@@ -34,6 +37,7 @@ TAL = MethodSpec(
     module="lgx.methods.hypernetworks.tal:TAL",
     initializer=_INITIALIZER,
     learngene="hypernetwork",
-    kinds=("classification", "text"),
+    kinds=("classification", "multilabel", "text"),
+    why_not=_WHY_NOT,
     order=130,
 )

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from lgx.artifacts.learngene import EMBEDDING_PREFIX, Learngene
 from lgx.artifacts.sources import is_learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from lgx.components.losses import distillation_loss
+from lgx.components.losses import distillation_loss, multilabel_distillation_loss
 from lgx.components.teacher import TeacherRequest
 from lgx.core.batch import Batch
 from lgx.core.schema import check_option
+from lgx.core.task import IGNORE
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, Layout, Projection, meta_batch_loss, read_config
 from lgx.methods.hypernetworks import TAL as SPEC
@@ -259,7 +260,10 @@ class TAL(HypernetMethod):
 
         def parts(logits: Tensor, features: Tensor) -> Tensor:
             """Losses of labels and guidance, (2,), of logits (B, K) and features (B, T)."""
-            if self.guidance == "logits":
+            if self.guidance == "logits" and self.tasks[batch.task].kind == "multilabel":
+                is_labeled = batch.targets != IGNORE
+                guidance = multilabel_distillation_loss(logits, wanted, self.temperature, is_labeled)
+            elif self.guidance == "logits":
                 guidance = distillation_loss(logits, wanted, self.temperature)
             elif self.guidance == "official":
                 guidance = official_feature_divergence(features, wanted, logits.shape[1])

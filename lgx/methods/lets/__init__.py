@@ -10,6 +10,7 @@ SPEC = MethodSpec(
     module="lgx.methods.lets.method:LeTs",
     initializer="lgx.methods.lets.initializer:LearnedTransformation",
     learngene="templates",
-    kinds=("classification", "segmentation"),
+    kinds=("classification", "segmentation", "multilabel"),
+    why_not="its matrices widen the fused queries, keys and values of timm's ViTs",
     order=62,
 )

@@ -9,6 +9,7 @@ SPEC = MethodSpec(
     module="lgx.methods.mini_deit.method:MiniDeiT",
     initializer="lgx.methods.sws.initializer:StagewiseExpansion",
     learngene="layers",
-    kinds=("classification", "segmentation"),
+    kinds=("classification", "segmentation", "multilabel"),
+    why_not="its convolution moves the patches of an image",
     order=70,
 )

@@ -16,6 +16,7 @@ SPEC = MethodSpec(
     initializer="lgx.methods.nested.initializer:NestedSlices",
     learngene="slices",
     kinds=("classification", "text", "language"),
+    why_not="it learns from images without labels; its descendants start for any task of images",
     order=95,
 )
 BACKBONES = MethodSpec(
@@ -26,6 +27,7 @@ BACKBONES = MethodSpec(
     initializer="lgx.methods.nested.initializer:BackboneMembers",
     learngene="backbones",
     kinds=("classification", "text"),
+    why_not="it learns the vectors of images and texts, without labels",
     order=97,
 )
 FAMILY = MethodSpec(

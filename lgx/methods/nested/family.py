@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,6 @@ from torch.func import functional_call
 
 from lgx.architectures import Architecture, full_name, name_of
 from lgx.architectures.class_order import class_order, with_class_order
-from lgx.components.metrics import metric_names, metrics_for, was_measured
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
 from lgx.core.task import Task
@@ -21,9 +20,10 @@ from lgx.methods.nested.equal_sizes import EqualSizes
 from lgx.methods.nested.front import measured_front
 from lgx.methods.nested.sizes import size_names, slice_text
 from lgx.methods.nested.slicing import slice_network
+from lgx.methods.several_networks import SeveralNetworks
 
 
-class Family(EqualSizes):
+class Family(SeveralNetworks, EqualSizes):
     """Train one network whose slices are finished networks of every smaller size for the task.
 
     The slices start from the ancestor's weights; the head is new, unless the ancestor's head is for the task's classes.
@@ -107,19 +107,14 @@ class Family(EqualSizes):
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 
-    def set_tasks(self, tasks: dict[str, Task]) -> None:
-        """See :class:`~lgx.methods.base.Method`; each listed size has its metrics.
+    @property
+    def measured_names(self) -> list[str]:
+        """The names of the listed sizes and of the whole network."""
+        return [name_of(size) for size in self.measured]
 
-        Raises:
-            UserError: If there are several tasks.
-        """
-        if len(tasks) > 1:
-            raise UserError(f"data.tasks: model Family needs one task, but these are {', '.join(tasks)}; name one")
-        super().set_tasks(tasks)
-        assert self.task is not None
-        for split in ("val", "test"):
-            for index in range(len(self.measured)):
-                self.eval_metrics[f"{split}_metrics_{index}"] = metrics_for(self.task, split)
+    def measured_logits(self, index: int, inputs: Tensor) -> Tensor:
+        """Logits of one of them."""
+        return self.logits(self.measured[index], inputs)
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """Every listed size under its own tags."""
@@ -132,29 +127,6 @@ class Family(EqualSizes):
             )
             for index, (size, name) in enumerate(zip(self.measured, short, strict=True))
         ]
-
-    def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
-        """Evaluate every listed size on one batch."""
-        for index, size in enumerate(self.measured):
-            logits = self.logits(size, batch.inputs).float()
-            for name, metric in self.update(split, logits, batch.targets, f"_{index}").items():
-                self.log(f"{split}/{name_of(size)}/{name}", metric, on_step=False, on_epoch=True)
-
-    def on_validation_epoch_end(self) -> None:
-        """Log the averages over the listed sizes, which choose the best checkpoint."""
-        self._log_averages("val")
-
-    def on_test_epoch_end(self) -> None:
-        """Log the averages over the listed sizes."""
-        self._log_averages("test")
-
-    def _log_averages(self, split: str) -> None:
-        assert self.task is not None
-        metrics = [self.metrics_of(split, f"_{index}") for index in range(len(self.measured))]
-        if all(map(was_measured, metrics)):
-            for name in metric_names(self.task):
-                average = torch.stack([each[name].compute() for each in metrics]).mean()
-                self.log(f"{split}/{name}", average, prog_bar=name == self.task.metric)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Logits of the one listed size, (B, K), float32.

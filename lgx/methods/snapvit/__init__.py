@@ -7,6 +7,7 @@ SPEC = MethodSpec(
     paper="Simoncini et al., Elastic ViTs from Pretrained Models without Retraining, NeurIPS 2025",
     url="https://arxiv.org/abs/2510.17700",
     initializer="lgx.methods.snapvit.initializer:SnapViT",
-    kinds=("classification", "segmentation"),
+    kinds=("classification", "segmentation", "multilabel"),
+    why_not="its scores compare crops of an image",
     order=56,
 )

@@ -9,6 +9,6 @@ SPEC = MethodSpec(
     module="lgx.methods.tleg.method:TLEG",
     initializer="lgx.methods.tleg.initializer:LinearExpansion",
     learngene="layers",
-    kinds=("classification", "segmentation", "text", "language"),
+    kinds=("classification", "segmentation", "multilabel", "text", "language"),
     order=60,
 )

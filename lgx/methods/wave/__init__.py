@@ -8,6 +8,7 @@ SPEC = MethodSpec(
     url="https://arxiv.org/abs/2406.17503",
     module="lgx.methods.wave.method:WAVE",
     learngene="templates",
-    kinds=("classification", "segmentation"),
+    kinds=("classification", "segmentation", "multilabel"),
+    why_not="it has templates of the four matrices in a layer of timm's ViTs",
     order=75,
 )

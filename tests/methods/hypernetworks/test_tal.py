@@ -14,7 +14,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.task_embeddings import TaskEmbeddings
-from lgx.components.losses import distillation_loss
+from lgx.components.losses import distillation_loss, multilabel_distillation_loss
 from lgx.components.teacher import Teacher
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import eval_transform
@@ -222,6 +222,12 @@ def test_the_loss_of_a_step_is_the_weighted_sum_of_its_parts():
     guidance = distillation_loss(logits, answers, method.temperature)
     expected = 0.75 * torch.nn.functional.cross_entropy(logits, labels) + 0.25 * guidance + norms
     torch.testing.assert_close((found["loss"], found["loss_norms"]), (expected, norms), rtol=1e-3, atol=1e-4)
+    several = torch.tensor([[1, 0, 1], [0, 0, 1], [1, 1, 1], [0, 0, 0]])
+    method.tasks = {"a": Task("a", 3, "multilabel")}
+    guidance = multilabel_distillation_loss(logits, answers, method.temperature)
+    own = torch.nn.functional.binary_cross_entropy_with_logits(logits, several.float())
+    found = method.training_losses(Batch(images, several, "a"))["loss"]
+    torch.testing.assert_close(found, 0.75 * own + 0.25 * guidance + norms, rtol=1e-3, atol=1e-4)
     method.teacher, expected = None, torch.nn.functional.cross_entropy(logits, labels) + norms
     torch.testing.assert_close(method.training_losses(batch)["loss"], expected, rtol=1e-3, atol=1e-4)
 
