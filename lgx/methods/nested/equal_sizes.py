@@ -22,7 +22,7 @@ from lgx.initialization.sizing import Stopwatch
 from lgx.methods.distillation.method import DistillGuidance
 from lgx.methods.nested.front import compared, front_figure, front_text, knee, size_grid, write_table
 from lgx.methods.nested.shares import EqualCompute
-from lgx.methods.nested.sizes import WHOLE_NETWORK, default_sizes, parse_size, size_names, slice_text
+from lgx.methods.nested.sizes import default_sizes, parse_size, size_names, slice_text
 from lgx.methods.nested.sliced_network import ORDER, SlicedNetwork
 
 if TYPE_CHECKING:
@@ -146,7 +146,8 @@ class EqualSizes(SlicedNetwork):
         steps = self.planned_steps()
         if steps is None or not self.trainer.is_global_zero:
             return
-        names = [*(name or WHOLE_NETWORK for name in size_names(self.measured, self.architecture)), "random sizes"]
+        *names, _ = size_names([*self.measured, self.architecture], self.architecture)
+        names.append("random sizes")
         counts = [f"{round(share * steps):,} of {name}" for name, share in zip(names, self.updates.shares, strict=True)]
         print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
         wanted = self._steps_of_compute

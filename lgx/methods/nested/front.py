@@ -100,10 +100,10 @@ def _limited(loader: Any, limit: float) -> Iterable[Batch]:
     return loader if limit == 1 else islice(loader, int(len(loader) * limit))
 
 
-def best_of(front: Front) -> list[Architecture]:
-    """The sizes that are better than every smaller one, by parameters, from the smallest to the largest."""
+def best_of(front: Front, quantity: str = "parameters") -> list[Architecture]:
+    """The sizes that are better than every smaller one, by parameters or ``macs``, from the smallest to the largest."""
     best: list[Architecture] = []
-    for size in sorted(front.scores, key=lambda size: (cost_of(size).parameters, -front.gain(size))):
+    for size in sorted(front.scores, key=lambda size: (getattr(cost_of(size), quantity), -front.gain(size))):
         if not best or front.gain(size) > front.gain(best[-1]):
             best.append(size)
     return best
@@ -188,7 +188,6 @@ def front_figure(front: Front, trained: list[Architecture], whole: Architecture)
     from lgx.components.figures import make_panels
 
     figure, panels = make_panels(2, share_y=True)
-    best = best_of(front)
     groups = (
         (WHOLE_NETWORK, [size for size in front.scores if size == whole], "#000000", "*"),
         ("trained sizes", [size for size in front.scores if size in trained and size != whole], "#d55e00", "o"),
@@ -196,11 +195,13 @@ def front_figure(front: Front, trained: list[Architecture], whole: Architecture)
     )
     for axes, quantity in zip(panels, ("parameters", "macs"), strict=True):
         amounts = {size: getattr(cost_of(size), quantity) / 1e6 for size in front.scores}
+        best = best_of(front, quantity)
         axes.plot([amounts[size] for size in best], [front.scores[size] for size in best], color="#8c8c8c", zorder=1)
         for label, sizes, color, marker in groups:
             points = [amounts[size] for size in sizes], [front.scores[size] for size in sizes]
-            axes.scatter(*points, s=48 if marker == "*" else 14, color=color, marker=marker, label=label)
+            if sizes:
+                axes.scatter(*points, s=48 if marker == "*" else 14, color=color, marker=marker, label=label)
         axes.set_xlabel(f"{'MACs of an example' if quantity == 'macs' else quantity} (millions)")
-    panels[0].set_ylabel(f"{in_words(front.metric)} in validation")
+    panels[0].set_ylabel(f"{in_words(front.metric)}\nin validation")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return figure
