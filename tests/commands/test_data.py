@@ -241,7 +241,7 @@ def test_text_sets_are_listed_and_linked(text_root, tmp_path):
     assert [listed[name]["present"] for name in ("rte", "cola")] == [True, False]
 
 
-@pytest.mark.parametrize(("name", "file"), [("cola", "raw/in_domain_train.tsv"), ("imdb_subset", "train.jsonl")])
+@pytest.mark.parametrize(("name", "file"), [("sst2", "train.tsv"), ("imdb_subset", "train.jsonl")])
 def test_a_source_that_lacks_the_files_of_a_text_set_is_named(tmp_path, name, file):
     wrong = tmp_path / "wrong"
     given = ["data", "prepare", name, "--root", tmp_path / "data", "--source", wrong]

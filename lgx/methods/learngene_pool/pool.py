@@ -166,7 +166,8 @@ def read_pool(place: str) -> tuple[Learngene, Pair]:
     if learngene.content != "pool":
         raise UserError(f"{place}: a learngene of {learngene.method}, which holds no pool; give one of LearngenePool")
     depth = count_layers(learngene.tensors, "narrow.blocks.", place)
-    width = learngene.tensors["narrow.norm.weight"].shape[0] if "narrow.norm.weight" in learngene.tensors else 0
+    patches = learngene.tensors.get("narrow.patch_embed.proj.weight")
+    width = 0 if patches is None else patches.shape[0]
     try:
         pair = instances_of(vit_only(learngene.architecture, place), width, depth)
     except UserError as error:
