@@ -1,10 +1,7 @@
 """Write networks as ONNX files, quantize such files to 8 bits, and run them with onnxruntime."""
 
 import importlib.util
-import logging
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lgx.artifacts.export.program import TEXT_INPUTS, WRITER, Program, check_parity, trace
+from lgx.artifacts.export.program import TEXT_INPUTS, WRITER, Program, check_parity, silent, trace
 from lgx.core.task import Task
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -71,19 +68,6 @@ def _translated(model: nn.Module, task: Task, texts: Mapping[str, str], place: s
     program.model.producer_name, program.model.producer_version = WRITER, __version__
     program.model.metadata_props.update(texts)
     return program
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Hide deprecations and remarks of torch and onnxscript inside the block."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
 
 
 def write_int8(source: Path, out: Path, batches: Iterable[Tensor]) -> None:

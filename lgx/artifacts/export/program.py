@@ -2,8 +2,11 @@
 
 import io
 import json
+import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -185,9 +188,22 @@ def trace(model: nn.Module, task: Task, place: str) -> ExportedProgram:
         sizes[1] = Dim("length", min=1, max=task.max_len)
     inputs = parts_of(random_inputs(task, 2), task)  # torch.export treats a size of 1 as a constant
     traced = _OfParts(model) if is_text else model
-    with foreign_errors(place, "torch.export cannot trace this network", "export a folder"), torch.no_grad():
+    with silent(), foreign_errors(place, "torch.export cannot trace this network", "export a folder"), torch.no_grad():
         # Without `strict`, masks of transformers would fix the batch size.
         return torch.export.export(traced, inputs, dynamic_shapes=(sizes,) * len(inputs), strict=is_text)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Hide deprecations and remarks of torch and onnxscript inside the block."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 class _OfParts(nn.Module):
