@@ -24,6 +24,7 @@ from lgx.commands.run import SizeOptions
 SIZES = ("depth=5", "depth=3", "depth=2", "depth=1", *(f"depth={d},embed_dim=288,num_heads=9" for d in (5, 3, 1)),
          *(f"depth={d},embed_dim=256,num_heads=8" for d in (5, 3, 1)))  # fmt: skip
 TOKENS = 32
+OPTIONS = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
 
 
 def milliseconds(call: Callable[[], object]) -> float:
@@ -46,7 +47,7 @@ def main(run: str) -> None:
             file = Path(folder, "encoder.onnx")
             export(run, out=str(file), size=SizeOptions(arch=size))
             session = onnxruntime.InferenceSession(str(file))
-            compiled = openvino.compile_model(str(file), "CPU", {"PERFORMANCE_HINT": "LATENCY"})
+            compiled = openvino.compile_model(str(file), "CPU", OPTIONS)
             for batch in (1, 32):
                 ids = torch.randint(1000, 20_000, (batch, TOKENS))
                 inputs = torch.stack([ids, torch.ones_like(ids), torch.zeros_like(ids)], 1)
