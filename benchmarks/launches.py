@@ -36,7 +36,7 @@ class _Operations(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.total = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -47,7 +47,8 @@ class _Operations(TorchDispatchMode):
 def operations(step: Callable[[], object]) -> int:
     """Number of operations that a step starts after the first one, in which the optimizer creates its state."""
     step()
-    with _Operations() as counted:
+    counted = _Operations()
+    with counted:
         step()
     return counted.total
 
