@@ -43,7 +43,7 @@ def write_llama(folder: Path, width: int, depth: int) -> int:
         names, file = [*shapes][first : first + 12], f"model-{first}.safetensors"
         write_zeros(folder / file, {name: shapes[name] for name in names})
         files |= dict.fromkeys(names, file)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": files}))
     return max(path.stat().st_size for path in folder.glob("*.safetensors"))
 
 

@@ -12,7 +12,7 @@ from lightning.pytorch import Callback
 
 
 class KillAt(Callback):
-    """Kill the process at a step, before or after its update."""
+    """Kill the process at a step, before or after its update, or in a validation."""
 
     def __init__(self, step: int, moment: str = "before_update", rank: int = 0) -> None:
         self.step, self.moment, self.rank = step, moment, rank
@@ -26,6 +26,9 @@ class KillAt(Callback):
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         self._kill(trainer, "after_update")
+
+    def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        self._kill(trainer, "validation")
 
 
 class RecordRank(Callback):
