@@ -8,7 +8,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture, ViTArchitecture, vit_only
-from lgx.components.features import frozen_features, knn_accuracy
+from lgx.components.features import Probe, frozen_features
 from lgx.core.batch import Batch
 from lgx.core.progress import tracked
 from lgx.core.provenance import hardware
@@ -115,7 +115,7 @@ def knn_scores(
         network = initialize(architecture, initializer, head="new").model.eval()
         train_features, train_labels = _features(network, module.reference_dataloader(_MOST))
         tested, tested_labels = _features(network, module.val_dataloader())
-        scores[architecture] = knn_accuracy(train_features, train_labels, tested, tested_labels)
+        scores[architecture] = Probe("knn").accuracy(train_features, train_labels, tested, tested_labels)
     return scores
 
 

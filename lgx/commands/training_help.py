@@ -56,7 +56,7 @@ _OTHERS = f"""{_CONFIG}
 {_DATA}"""
 _TEST = f"""{_OTHERS}
   --untrained                 Evaluate the start, without a checkpoint.
-  --probe knn                 Accuracy of the features' nearest neighbors."""
+  --probe knn|linear          Accuracy of a k-NN or linear probe on features."""
 
 
 def print_help(command: str) -> None:

@@ -1,8 +1,20 @@
-"""Features of networks: a summary, and patches or tokens; losses that compare them, and a probe."""
+"""Features of networks: a summary, and patches or tokens; losses that compare them, and probes.
 
+A probe tells how well frozen features tell classes apart, without a trained head:
+
+- ``knn``: the k nearest training images vote, each with the weight exp(s / T) for its cosine similarity s (Wu et al.,
+  "Unsupervised Feature Learning via Non-Parametric Instance Discrimination", CVPR 2018, Sec. 3.4; k = 20 and T = 0.07
+  as in Caron et al., "DINO", ICCV 2021).
+- ``linear``: logistic regression with L2 regularization, C = 1, fitted with at most 1,000 steps of L-BFGS on features
+  that are standardized, as by the batch norm before a linear probe in He et al., "Masked Autoencoders", CVPR 2022, App.
+  A.1. It is deterministic, and has neither a learning rate nor epochs.
+"""
+
+import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import isqrt
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -184,8 +196,12 @@ def gathered(tensors: tuple[Tensor, ...], processes: int) -> list[tuple[Tensor, 
     return parts
 
 
+ProbeName = Literal["knn", "linear"]
+
 NEIGHBORS = 20
 _TEMPERATURE = 0.07
+_MOST: dict[ProbeName, int] = {"knn": 200_000, "linear": 50_000}
+"""Largest number of training images of a probe; more take long and change little."""
 
 
 def before_head(model: Any, inputs: Tensor) -> Tensor:
@@ -199,35 +215,58 @@ def frozen_features(network: nn.Module, images: Tensor) -> Tensor:
     return before_head(network, images).float()
 
 
-def knn_accuracy(
-    features: Tensor, labels: Tensor, tested_features: Tensor, tested_labels: Tensor, neighbors: int = NEIGHBORS
-) -> float:
-    """Share of images that their nearest training images classify correctly: a probe of frozen features.
-
-    Each neighbor votes with the weight exp(s / T) for its cosine similarity s (Wu et al., "Unsupervised Feature
-    Learning via Non-Parametric Instance Discrimination", CVPR 2018, Sec. 3.4; k = 20 and T = 0.07 as in Caron et al.,
-    "DINO", ICCV 2021).
+@dataclass(frozen=True)
+class Probe:
+    """A classifier on frozen features.
 
     Args:
-        features: Features of training images, (N, T).
-        labels: Their classes, (N,).
-        tested_features: Features of other images, (M, T).
-        tested_labels: Their classes, (M,).
+        name: ``knn`` or ``linear``.
         neighbors: Number of neighbors, k; all training images if there are fewer.
     """
-    from sklearn.neighbors import KNeighborsClassifier
 
-    if not (features.isfinite().all() and tested_features.isfinite().all()):
-        raise UserError("k-NN: a feature is not finite; check the weights of the network")
-    if len(labels.unique()) < 2:
-        raise UserError(
-            f"k-NN: all {len(features)} training images are of class {int(labels[0])}; give images of at least two "
-            "classes"
-        )
-    count = min(neighbors, len(features))
-    classifier: Any = KNeighborsClassifier(count, weights=_votes, algorithm="brute", metric="cosine")
-    classifier.fit(features.numpy(), labels.numpy())
-    return float(classifier.score(tested_features.numpy(), tested_labels.numpy()))
+    name: ProbeName
+    neighbors: int = NEIGHBORS
+
+    @property
+    def metric(self) -> str:
+        """Name of its accuracy in results: ``knn_acc`` or ``linear_acc``."""
+        return f"{self.name}_acc"
+
+    @property
+    def most(self) -> int:
+        """Largest number of training images."""
+        return _MOST[self.name]
+
+    def accuracy(self, features: Tensor, labels: Tensor, tested_features: Tensor, tested_labels: Tensor) -> float:
+        """Share of images that the classifier classifies correctly.
+
+        Args:
+            features: Features of training images, (N, T).
+            labels: Their classes, (N,).
+            tested_features: Features of other images, (M, T).
+            tested_labels: Their classes, (M,).
+        """
+        if not (features.isfinite().all() and tested_features.isfinite().all()):
+            raise UserError(f"--probe {self.name}: a feature is not finite; check the weights of the network")
+        classes = labels.unique()
+        if len(classes) < 2:
+            raise UserError(
+                f"--probe {self.name}: all {len(features)} training images are of class {int(classes[0])}; give images "
+                "of at least two classes"
+            )
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        classifier: Any = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        if self.name == "knn":
+            neighbors = min(self.neighbors, len(features))
+            classifier = KNeighborsClassifier(neighbors, weights=_votes, algorithm="brute", metric="cosine")
+        with warnings.catch_warnings(category=ConvergenceWarning, action="ignore"):
+            classifier.fit(features.numpy(), labels.numpy())
+        return float(classifier.score(tested_features.numpy(), tested_labels.numpy()))
 
 
 def _votes(distances: Any) -> Any:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 _SHARES = (
-    "acc", "acc1", "acc5", "agreement", "balanced_acc", "f1", "knn_acc", "label_acc", "map", "mcc",
+    "acc", "acc1", "acc5", "agreement", "balanced_acc", "f1", "knn_acc", "label_acc", "linear_acc", "map", "mcc",
     "miou", "nn_top1", "score",
 )  # fmt: skip
 _WORDS = {
@@ -19,6 +19,7 @@ _WORDS = {
     "ece": "calibration error",
     "knn_acc": "accuracy of nearest neighbors",
     "label_acc": "accuracy of labels",
+    "linear_acc": "accuracy of a linear classifier",
     "map": "mean average precision",
     "mcc": "Matthews correlation",
     "miou": "mean IoU",

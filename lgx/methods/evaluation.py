@@ -12,7 +12,7 @@ from torchmetrics import Metric, MetricCollection
 
 from lgx.architectures import Architecture, full_name, parse_for
 from lgx.components.class_metrics import NO_NUMBERS
-from lgx.components.features import frozen_features
+from lgx.components.features import Probe, frozen_features
 from lgx.components.metrics import metric_names, update_metrics
 from lgx.core.batch import Batch
 from lgx.core.rows import Evaluation
@@ -33,7 +33,7 @@ class EvaluatedModule(LightningModule, ABC):
         eval_metrics: Metrics of ``val`` and ``test``.
         other_values: Names of further values of validation.
         evaluates_with_teacher: Whether evaluation compares with the teacher, which must then be loaded.
-        probe: Name of the probe's accuracy, which a test measures instead of the metrics; empty without a probe.
+        probe: Probe that a test measures instead of the metrics, or None.
         probed: Features (B, T) and labels (B,) of the test batches, for the probe.
     """
 
@@ -47,7 +47,7 @@ class EvaluatedModule(LightningModule, ABC):
         self.task: Task | None = None
         self.tasks: dict[str, Task] = {}
         self.eval_metrics = nn.ModuleDict()
-        self.probe = ""
+        self.probe: Probe | None = None
 
     @property
     @abstractmethod
@@ -97,10 +97,10 @@ class EvaluatedModule(LightningModule, ABC):
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         """Update the test metrics, or keep the features for the probe."""
-        if self.probe:
-            self.probed.append((self.features(batch.inputs).cpu(), batch.targets.cpu()))
-        else:
+        if self.probe is None:
             self.evaluate_batch(batch, "test")
+        else:
+            self.probed.append((self.features(batch.inputs).cpu(), batch.targets.cpu()))
 
     def features(self, images: Tensor) -> Tensor:
         """Features of images (B, C, H, W) before the head, (B, T), float32, without gradient."""
@@ -141,7 +141,7 @@ class EvaluatedModule(LightningModule, ABC):
 
     def reported_metrics(self, task: Task, split: str) -> list[str]:
         """Names of the values that an evaluation reports for a task."""
-        return [self.probe] if self.probe else metric_names(task, split)
+        return metric_names(task, split) if self.probe is None else [self.probe.metric]
 
     def metrics_of(self, split: str, suffix: str = "") -> MetricCollection:
         """The metrics of ``val`` or ``test``; ``suffix`` distinguishes architectures or tasks."""

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, cast
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
@@ -20,6 +20,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules import TaskDataModule  # the import registers the short names of data modules
 from data_modules.module_checks import check_options, check_task
+from lgx.components.features import ProbeName
 from lgx.components.optim import check_class, length_argument
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
@@ -127,8 +128,8 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
     parser.add_lightning_class_args(TaskDataModule, "data", subclass_mode=True)
     _add_run_options(parser)
     if command == "test":
-        text = "Accuracy of the nearest neighbors of the features, in place of the head."
-        parser.add_argument("--probe", type=Literal["knn"] | None, default=None, help=text)
+        text = "Accuracy of a classifier on the features, in place of the head: k nearest neighbors, or linear."
+        parser.add_argument("--probe", type=ProbeName | None, default=None, help=text)
     if extra is not None:
         _add_fields(parser, extra)
     _link(parser)

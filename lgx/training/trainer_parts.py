@@ -10,6 +10,7 @@ from lightning.pytorch.callbacks import EarlyStopping, LearningRateMonitor, Prog
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.environments import ClusterEnvironment, SLURMEnvironment, TorchElasticEnvironment
 
+from lgx.components.features import Probe
 from lgx.training.callbacks.checkpoints import AtomicCheckpointIO, FinalWeights, LastCheckpoint, Preemption, Resume
 from lgx.training.callbacks.costs import CountCosts
 from lgx.training.callbacks.figures import ClassReport, DrawFigures
@@ -58,7 +59,7 @@ def every_callback(
     if trainer.logger is not False and command == "fit" and not trainer.fast_dev_run:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if command == "test" and config.probe is not None:
-        probe = RunProbe()
+        probe = RunProbe(Probe(config.probe))
         probe.check(built.model, built.data)
         callbacks.append(probe)
     callbacks.append(built.checkpoint)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lgx.architectures import ViTArchitecture
-from lgx.components.features import frozen_features, knn_accuracy
+from lgx.components.features import Probe, frozen_features
 from lgx.errors import UserError
 
 
@@ -34,8 +34,24 @@ def test_neighbors_vote_with_the_exponential_of_their_cosine_similarity(k, seed)
     known, labels = blobs(30, spread=0.8, seed=seed)
     tested, _ = blobs(12, spread=0.8, seed=seed + 100)
     expected = voted(known, labels, tested, k)
-    assert knn_accuracy(known, labels, tested, expected, k) == 1
-    assert knn_accuracy(known, labels, tested, (expected + 1) % 3, k) == 0
+    assert Probe("knn", k).accuracy(known, labels, tested, expected) == 1
+    assert Probe("knn", k).accuracy(known, labels, tested, (expected + 1) % 3) == 0
+
+
+@pytest.mark.parametrize("name", ["knn", "linear"])
+def test_a_probe_separates_what_can_be_separated_and_nothing_else(name):
+    known, labels = blobs(90)
+    tested, tested_labels = blobs(60, seed=1)
+    assert Probe(name).accuracy(known, labels, tested, tested_labels) > 0.9
+    shuffled = tested_labels[torch.randperm(60)]
+    assert Probe(name).accuracy(known, labels, tested, shuffled) < 0.6
+
+
+def test_a_linear_probe_does_not_depend_on_the_scale_of_a_feature():
+    (known, labels), (tested, tested_labels) = blobs(60, 2, spread=0.6), blobs(60, 2, spread=0.6, seed=1)
+    scale = torch.logspace(-3, 3, known.shape[1])
+    plain, scaled = (Probe("linear").accuracy(known * s, labels, tested * s, tested_labels) for s in (1, scale))
+    assert plain == pytest.approx(scaled, abs=0.02)
 
 
 def test_features_precede_the_head_and_are_refused_if_not_finite():
@@ -47,4 +63,4 @@ def test_features_precede_the_head_and_are_refused_if_not_finite():
     assert torch.equal(network.head(features), network(images))
     known, labels = blobs(30)
     with pytest.raises(UserError, match="not finite"):
-        knn_accuracy(known, labels, known / 0, labels)
+        Probe("knn").accuracy(known, labels, known / 0, labels)

@@ -24,18 +24,19 @@ def test_a_probe_reads_images_in_the_precision_of_the_network(fit, ancestor, tmp
     assert rows_of(tmp_path, "p")["knn_acc"].value > 0.5
 
 
-def test_a_probe_of_a_checkpoint_writes_its_own_metric(fit, ancestor, tmp_path):
+@pytest.mark.parametrize("probe", ["knn", "linear"])
+def test_a_probe_of_a_checkpoint_writes_its_own_metric(fit, ancestor, tmp_path, probe):
     path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
-    ok(fit("Ancestor", path, "--name=p", "--probe=knn", command="test"))
+    ok(fit("Ancestor", path, "--name=p", f"--probe={probe}", command="test"))
     rows = rows_of(tmp_path, "p")
-    assert set(rows) == {"knn_acc"}
-    row = rows["knn_acc"]
+    assert set(rows) == {f"{probe}_acc"}
+    row = rows[f"{probe}_acc"]
     assert row.split == "test"
     assert row.n == 12
     assert row.epochs > 0
     assert row.value > 0.5
-    ok(fit("Ancestor", path, "--name=again", "--probe=knn", command="test"))
-    assert rows_of(tmp_path, "again")["knn_acc"].value == row.value
+    ok(fit("Ancestor", path, "--name=again", f"--probe={probe}", command="test"))
+    assert rows_of(tmp_path, "again")[f"{probe}_acc"].value == row.value
 
 
 def test_an_untrained_start_and_a_headless_ancestor_are_probed_like_any_network(fit, ancestor, tmp_path):
@@ -57,19 +58,19 @@ def test_an_untrained_start_and_a_headless_ancestor_are_probed_like_any_network(
 def test_compare_shows_probes_under_their_own_names(fit, ancestor, tmp_path):
     path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
     assert fit("Ancestor", path, "--name=p", command="test").code == 0
-    assert fit("Ancestor", path, "--name=p", "--probe=knn", command="test").code == 0
+    assert fit("Ancestor", path, "--name=p", "--probe=linear", command="test").code == 0
     runs = tmp_path / "runs/test"
-    for metric, words in (("acc", "accuracy"), ("knn_acc", "accuracy of nearest neighbors")):
+    for metric, words in (("acc", "accuracy"), ("linear_acc", "accuracy of a linear classifier")):
         assert words in ok(lgx("compare", runs, "--metric", metric, "--out", tmp_path / metric)).out.lower()
     rows = rows_of(tmp_path, "p")
-    assert {"acc", "balanced_acc", "ece", "loss", "knn_acc"} == set(rows)
+    assert {"acc", "balanced_acc", "ece", "loss", "linear_acc"} == set(rows)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--probe=svm"], ("svm",)),
-        (["--probe=knn", "--data.limit_train=1", "--data.batch_size=1"], ("are of class", "at least two classes")),
+        (["--probe=linear", "--data.limit_train=1", "--data.batch_size=1"], ("are of class", "at least two classes")),
     ],
 )
 def test_a_probe_that_cannot_be_fitted_is_refused(fit, options, words):

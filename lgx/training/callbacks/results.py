@@ -3,7 +3,7 @@
 - ``SaveConfig``: its identity and configuration.
 - ``SaveResults``: rows of ``results.csv``.
 - ``SavePredictions``: what ``lgx predict`` predicts.
-- ``RunProbe``: how well nearest neighbors classify by the features of a network, in place of its head.
+- ``RunProbe``: how well the features of a network serve a probe, in place of its head.
 """
 
 import csv
@@ -17,7 +17,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from data_modules.base import TaskDataModule
-from lgx.components.features import gathered, knn_accuracy
+from lgx.components.features import Probe, gathered
 from lgx.components.sharding import ShardedStrategy
 from lgx.core.batch import Batch
 from lgx.core.predictions import predicted_classes
@@ -295,40 +295,41 @@ def _of_labels(probabilities: Tensor, names: Sequence[str]) -> Iterator[Sequence
         yield [f"{value:.6f}" for value in row]
 
 
-_MOST_PROBED = 200_000
-"""Largest number of training images of the probe; more take long and change little."""
-
-
 class RunProbe(Callback):
-    """Classify the test images by their nearest training images, and log the accuracy.
+    """Fit a probe to the features of the training images, and measure its accuracy on the test images.
 
     Training images are read as in evaluation: once each, without augmentation. The accuracy is logged as
-    ``test/knn_acc``, with the number of test images ``test/n``.
+    ``test/knn_acc`` or ``test/linear_acc``, with the number of test images ``test/n``.
+
+    Args:
+        probe: The probe.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
         self._of_training: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
 
     def check(self, method: Method, data: TaskDataModule) -> None:
         """Refuse networks and tasks without features and classes of whole images."""
+        name = f"--probe {self.probe.name}"
         task = data.task
         if task.kind != "classification":
-            raise UserError(f"--probe: needs classes of whole images, but task {task.name} is {task.kind}")
+            raise UserError(f"{name}: needs classes of whole images, but task {task.name} is {task.kind}")
         if len(data.all_tasks) > 1:
-            raise UserError(f"--probe: needs one data set, but the run has {', '.join(data.all_tasks)}; name one")
+            raise UserError(f"{name}: needs one data set, but the run has {', '.join(data.all_tasks)}; name one")
         if not method.plain_network:
             raise UserError(
-                f"--probe: the network of {method.method} is not an ordinary network of its architecture; write a "
+                f"{name}: the network of {method.method} is not an ordinary network of its architecture; write a "
                 "descendant with `lgx init`, and test it with --model Finetune"
             )
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Read the training images; let the method return features instead of metrics."""
         if isinstance(trainer.strategy, ShardedStrategy):
-            raise UserError("--probe: does not work with trainer.strategy sharded; use ddp")
+            raise UserError(f"--probe {self.probe.name}: does not work with trainer.strategy sharded; use ddp")
         assert isinstance(pl_module, Method)
         trainer.datamodule.setup("fit")  # type: ignore[attr-defined]
-        pl_module.probe = "knn_acc"
+        pl_module.probe = self.probe
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Compute the features of the training images."""
@@ -337,7 +338,7 @@ class RunProbe(Callback):
         features = []
         labels = []
         with torch.no_grad(), trainer.precision_plugin.test_step_context():
-            for batch in data.reference_dataloader(_MOST_PROBED):
+            for batch in data.reference_dataloader(self.probe.most):
                 moved: Batch = trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))
                 features.append(pl_module.features(moved.inputs).cpu())
                 labels.append(moved.targets.cpu())
@@ -353,11 +354,11 @@ class RunProbe(Callback):
         result: Any = None
         if trainer.is_global_zero:
             try:
-                result = knn_accuracy(trained, trained_labels, tested, tested_labels)
+                result = self.probe.accuracy(trained, trained_labels, tested, tested_labels)
             except UserError as error:  # all processes end with it
                 result = str(error)
         result = trainer.strategy.broadcast(result)
         if isinstance(result, str):
             raise UserError(result)
-        pl_module.log("test/knn_acc", result, rank_zero_only=True)
+        pl_module.log(f"test/{self.probe.metric}", result, rank_zero_only=True)
         pl_module.log("test/n", float(len(tested)), rank_zero_only=True)
