@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from experiments.reproduce.hours import costly_options
 from lgx.host.files import atomic_path
 from lgx.planning import make_plan
 from lgx.results.report import EMPTY_CELL, piped
@@ -49,8 +50,9 @@ def planned_cost(part: Mapping[str, Any]) -> Cost:
     values = [[(key, value) for value in many] for key, many in part.get("each", {}).items()]
     exaflops = of_ancestor = epochs = 0.0
     for chosen in product(*values):
-        options = [f"--{key}={value}" for key, value in (*part.get("options", {}).items(), *chosen)]
-        plan = make_plan(["--config", f"experiments/{part['config']}", *options, "--gpus=1"])
+        config = f"experiments/{part['config']}"
+        options = costly_options(config, part.get("options", {}) | dict(chosen))
+        plan = make_plan(["--config", config, *options, "--gpus=1"])
         exaflops += plan.total_flops / 1e18
         of_ancestor += (plan.flops.teacher or 0.0) * plan.steps.samples / 1e18
         epochs = plan.steps.epochs

@@ -1,13 +1,14 @@
 """GPU hours of a sweep's training, from the plans of its runs."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lgx.host.safety import read_yaml
 from lgx.planning import make_plan
-from lgx.runs.sweeps import RunSpec, load_sweep, option_arguments
+from lgx.runs.sweeps import load_sweep, option_arguments
 from lgx.training.same_run import flat_options
 
 _WITHOUT_COST = ("model.label", "model.head", "data.root")
@@ -42,7 +43,7 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
     speed_of = ["--gpus=1", f"--tflops={tflops}", f"--mfu={mfu}", *([f"--samples={samples}"] if samples else [])]
     total, specs = 0.0, [spec for spec in load_sweep(file).runs if spec.command == "fit"]
     for spec in specs:
-        key = ("--config", spec.config, *_costly_options(spec))
+        key = ("--config", spec.config, *costly_options(spec.config, spec.options))
         if key not in known:
             hours = make_plan([*key, *speed_of]).hours  # on one GPU
             assert hours is not None, "tflops is given"
@@ -51,12 +52,19 @@ def sweep_hours(file: str | Path, tflops: float, mfu: float, samples: str | None
     return SweepHours(total, len(specs))
 
 
-def _costly_options(spec: RunSpec) -> Iterator[str]:
-    every = option_arguments(spec.options)
-    written = {**flat_options(read_yaml(Path(spec.config), "give a configuration file")), **spec.options}
+def costly_options(config: str, options: Mapping[str, Any]) -> Iterator[str]:
+    """The options of a run that change its costs, as arguments; files that other runs write are not needed.
+
+    Args:
+        config: The run's configuration file.
+        options: What it changes.
+    """
+    written = {**flat_options(read_yaml(Path(config), "give a configuration file")), **options}
     random = {name: "null" for name in _STARTS if str(written.get(name)).endswith(".safetensors")}
     if "model.initializer" in written and written.get("model.arch") is not None:  # otherwise the start may give it
         random["model.initializer"] = "RandomStart"
     free = (*_WITHOUT_COST, *random)
-    yield from (text for text in every if not any(re.match(rf"--{name}[.=]", text) for name in free))
+    yield from (
+        text for text in option_arguments(options) if not any(re.match(rf"--{name}[.=]", text) for name in free)
+    )
     yield from (f"--{name}={value}" for name, value in random.items())
