@@ -22,7 +22,7 @@ from lgx.core.task import Task, ignored_target
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
-from lgx.training.same_run import IDENTITY, RunIdentity, check_same, identity_of
+from lgx.training.same_run import RunIdentity, check_same, identity_of
 
 _COUNT = at_most(2**62)
 
@@ -33,12 +33,12 @@ class Checkpoint:
 
     Attributes:
         path: The file.
-        identity: What identifies the run that wrote it.
+        identity: What identifies the run that wrote it; None for final weights alone.
         about: Its method's description.
     """
 
     path: str
-    identity: RunIdentity
+    identity: RunIdentity | None
     about: Mapping[str, Any]
 
     def is_in(self, folder: Path) -> bool:
@@ -97,7 +97,7 @@ def find_checkpoint(folder: Path, command: str, name: str | None, untrained: boo
             return None
         raise UserError(f"--ckpt_path {name}: {path} does not exist; run `lgx fit` with this configuration")
     content = load_checkpoint(path)
-    if not {"pytorch-lightning_version", "state_dict", "lgx", IDENTITY} <= content.keys():
+    if not {"pytorch-lightning_version", "state_dict", "lgx"} <= content.keys():
         raise UserError(f"--ckpt_path {path}: not a checkpoint of an lgx run")
     damaged = f"--ckpt_path {path}: is damaged"
     about = check_fields(content, {"state_dict": MAPPING, "lgx": MAPPING, "epoch": _COUNT}, damaged)["lgx"]
@@ -212,7 +212,7 @@ class FolderClaim(Callback):
                 self._outdated = _changed([summary]) if self.writes and summary.exists() else {}
                 return checkpoint
             checkpoint = None
-        elif checkpoint is not None:
+        elif checkpoint is not None and checkpoint.identity is not None:
             start = f"--model.initializer Pretrained --model.initializer.source {checkpoint.path}"
             check_same(checkpoint.identity, now, checkpoint.path, f"give these, or start from its weights: {start}")
         if self.writes:
@@ -231,8 +231,10 @@ class FolderClaim(Callback):
                     raise UserError(f"{option}: {belongs}; copy it, or give --name")
         return checkpoint
 
-    def _may_resume(self, record: RunIdentity, now: RunIdentity) -> bool:
+    def _may_resume(self, record: RunIdentity | None, now: RunIdentity) -> bool:
         """Whether the folder's run continues with this configuration; False if it will be replaced."""
+        if record is None:
+            return True
         try:
             options, code = check_same(record, now, str(self.folder))
         except UserError:

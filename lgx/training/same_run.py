@@ -64,9 +64,11 @@ _TEXT = Field(lambda value: isinstance(value, str), "a text")
 _FIELDS = {"config": _TEXT, **dict.fromkeys(("versions", "files", "data"), mapping_of(_TEXT))}
 
 
-def identity_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunIdentity:
-    """The identity of the run that wrote a checkpoint."""
-    stored = checkpoint[IDENTITY]
+def identity_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunIdentity | None:
+    """The identity of the run that wrote a checkpoint; None if it holds final weights alone."""
+    stored = checkpoint.get(IDENTITY)
+    if stored is None:
+        return None
     place = f"{path}: its record of the run is damaged"
     check_fields({IDENTITY: stored}, {IDENTITY: MAPPING}, place)
     check_fields(stored, _FIELDS, place, complete=True)

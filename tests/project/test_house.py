@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from functools import reduce
 from inspect import signature
+from math import ceil
 from operator import getitem
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import pytest
 import yaml
 
 import lgx.methods
+from data_modules.multi_task.samplers import task_weights
+from data_modules.suites import decathlon
+from data_modules.suites import mini_decathlon as mini
 from experiments.reproduce.costs import costs_as_markdown, planned_cost, read_costs
 from lgx.methods import registry
 from tests.support import house
@@ -117,3 +121,20 @@ def test_costs_are_those_that_the_plan_gives(part, monkeypatch):
     planned, committed = planned_cost(COSTS["parts"][part]), read_costs()[part]
     assert planned.exaflops == pytest.approx(committed.exaflops, rel=1e-3)
     assert planned.of_ancestor == pytest.approx(committed.of_ancestor, rel=1e-3)
+
+
+def test_steps_that_verdicts_and_departures_name_are_those_of_the_sampler():
+    files = ("index.yaml", "tal/ablations.yaml", "tal/mini/stage2.yaml")
+    index, ablations, stage2 = (yaml.safe_load((EXPERIMENTS / name).read_text()) for name in files)
+    options = next(run["options"] for run in ablations["runs"] if run["name"] == "tal{without}")
+    tasks = [name.removeprefix("mini_") for name in stage2["data"]["init_args"]["tasks"]]
+    weights = task_weights([mini.FACTS[task].sizes[0] for task in tasks], options["data.temperature"])
+    total = options["data.steps_per_epoch"] * stage2["trainer"]["max_epochs"]
+    steps = dict(zip(tasks, total * weights / weights.sum(), strict=True))
+    found = "{gtsrb:.0f}, {flowers12:.0f} and {dtd10:.0f}".format(**steps)
+    assert f"{found} of {total:,}" in index["tal/table7"]["mini"]["confounded"]["tal > tal_st"]
+    sizes = [facts.sizes[0] for task, facts in decathlon.FACTS.items() if task != "imagenet"]
+    held = [ceil(sum(numbers) / 512) for numbers in ([size - size // 10 for size in sizes], sizes)]
+    lines = {line[0]: line[2] for line in TABLES["tal"]["paper scale"]}
+    assert lines["steps of stage 2"].startswith(f"{held[0]} steps an epoch")
+    assert f"the code has {held[1]}" in lines["steps of stage 2"]

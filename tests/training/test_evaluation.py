@@ -66,3 +66,9 @@ def test_a_test_writes_the_scores_of_each_class_and_names_what_one_answer_for_al
     assert "<svg" in (folder / "confusion.svg").read_text()
     (final,) = (line for line in out.splitlines() if line.startswith("final"))
     assert " 44.4 %)" in final.partition("(chance 33.3 %, largest class ")[2]  # four of nine
+
+
+def test_the_final_weights_of_a_run_that_averages_are_tested(fit, tmp_path):
+    averages = ["--trainer.callbacks+=EMAWeightAveraging", "--trainer.callbacks.decay=0.5"]
+    assert fit("Finetune", "--name=e", *averages).code == 0
+    ok(lgx("test", "--config", tmp_path / "runs/test/e/seed0/config.yaml", "--ckpt_path=last"))

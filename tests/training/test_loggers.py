@@ -173,12 +173,13 @@ def test_mlflow_without_a_database_names_what_to_do_before_the_run_begins(images
 
 
 @pytest.mark.slow
-def test_a_run_on_images_loads_no_mlflow_and_no_text_model(images, tmp_path):
+def test_a_run_on_images_loads_no_other_logger_and_no_text_model(images, tmp_path):
     code = (
-        "import sys; from lgx.cli import main\n"
+        "import sys, timm; from lgx.cli import main\n"
+        "of_timm = {*sys.modules}  # it loads wandb itself\n"
         "main(sys.argv[1:])\n"
-        "loaded = ('mlflow', 'transformers.models.gpt2')\n"  # timm itself loads wandb where it is installed
-        "assert [name for name in sys.modules if name.startswith(loaded)] == []"
+        "loaded = ('wandb.', 'mlflow', 'transformers.models.gpt2')\n"
+        "assert [name for name in {*sys.modules} - of_timm if name.startswith(loaded)] == []"
     )
     done = python("-c", code, *arguments("fit", "Ancestor", images, tmp_path, "--name=a"), OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]

@@ -29,8 +29,6 @@ from tests.support.picture_files import tar
 from tests.support.ranks import on_two_processes
 
 EPOCHS, BATCH, CLASSES, NEAR = 3, 4, ("a", "b", "c"), 1e-5
-ROUNDED = 1e-3
-"""Largest difference of scores in bfloat16: weights that differ by 3e-6 may round to neighboring values."""
 MODEL = {
     "class_weights": [False, True],
     "label_smoothing": [0.0, 0.2],
@@ -323,15 +321,14 @@ def check(row, examples, out):
     for name, tensor in (expected.average if row["average"] else expected.weights).items():
         distance = (found["state_dict"][f"network.{name}"].double() - tensor.double()).abs().max()
         assert distance < NEAR, f"{name} differs by {distance:.1e}"
-    near = ROUNDED if row["precision"] == "bf16-mixed" else NEAR
     measured = read_rows(run / "results.csv")
     for epoch, scores in enumerate(expected.validations, start=1):
         own = {r.metric: r.value for r in measured if (r.split, r.epochs) == ("val", epoch)}
-        assert own == pytest.approx({name: scores[name] for name in own}, abs=near)
+        assert own == pytest.approx({name: scores[name] for name in own}, abs=NEAR)
         assert {*own} >= {"loss", options["monitor"]}
     if options["kind"] == "classification":  # others weigh their batches, not their labels, in this mean
         losses = [r.value for r in measured if r.split == "train"]
-        assert losses == pytest.approx(expected.losses, abs=near)
+        assert losses == pytest.approx(expected.losses, abs=NEAR)
     if expected.validations:
         best = load_checkpoint(run / "checkpoints/best.ckpt")["lgx"]["epochs"]
         assert best == expected.best_epoch(options["monitor"])
