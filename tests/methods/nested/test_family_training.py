@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call
 
+from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import architecture_of
@@ -23,6 +24,7 @@ from lgx.errors import UserError
 from lgx.initialization import Front
 from lgx.methods import Family
 from lgx.methods.nested.front import best_of, knee
+from lgx.methods.nested.shares import EqualCompute
 from lgx.methods.nested.slicing import sliced
 from tests.support.command_line import arguments, lgx, ok
 
@@ -81,6 +83,14 @@ def test_all_sizes_get_the_same_compute_at_any_time_of_a_run(ancestor, updates):
     macs = [1 / fmean(1 / size.count_macs() for size in group) for group in method.updates.groups]
     each = updates / sum(1 / count for count in macs)
     assert all(abs(drawn[id(g)] - each / count) < 4 for g, count in zip(method.updates.groups, macs, strict=True))
+
+
+def test_updates_that_need_a_teacher_cost_its_pass_too():
+    whole = parse_architecture("depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=16")
+    sizes = [whole.replace(depth=depth) for depth in (1, 3)]
+    shares = EqualCompute([[size] for size in sizes], whole).shares
+    flops = [3 * size.count_macs() + whole.count_macs() for size in sizes]
+    assert shares[0] * flops[0] == pytest.approx(shares[1] * flops[1])
 
 
 def test_random_sizes_have_the_compute_of_one_size_and_are_drawn_by_seed_and_update(ancestor):
