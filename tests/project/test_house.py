@@ -81,6 +81,14 @@ def test_a_method_is_named_in_its_folder_alone():
     assert found == set()
 
 
+def test_nobody_else_asks_for_the_class_of_a_method():
+    own = house.classes_below(METHODS)
+    found = {
+        f"{relative(path)}:{line} {name}" for path in OUTSIDE for line, name in house.kinds_checked(path) if name in own
+    }
+    assert found == set()
+
+
 TABLES = yaml.safe_load((EXPERIMENTS / "departures.yaml").read_text())
 COSTS = yaml.safe_load((EXPERIMENTS / "costs.yaml").read_text())
 CHECKS = [check for paper in TABLES.values() for lines in paper.values() for line in lines for check in line[3:]]

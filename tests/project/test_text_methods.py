@@ -14,7 +14,7 @@ from lgx.initialization import initialize
 from lgx.methods import HypernetPrediction, Pretrained
 from tests.support.command_line import Result, analyze, arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers
-from tests.support.fake_text import SIZE
+from tests.support.fake_text import SIZE, write_vocabulary
 
 transformers = import_transformers()
 ARCH = f"hf:depth=2,embed_dim=24,num_heads=3,max_len=40,vocab_size={SIZE}"
@@ -97,6 +97,15 @@ def test_tal_learns_several_text_tasks_with_a_row_per_token_and_maps_them(tal, t
 def test_an_ancestor_guides_a_text_hypernetwork(text_root, ancestor, tmp_path, guidance):
     guide = f"--model.ancestor={ancestor / 'final.learngene.safetensors'}"
     ok(run(text_root, tmp_path, "TAL", *HYPER, guide, f"--model.guidance={guidance}", data="MRPC"))
+
+
+def test_a_start_of_another_vocabulary_is_refused(text_root, tal, tmp_path):
+    start = f"--model.start={tal / 'final.learngene.safetensors'}"
+    other = ARCH.replace(f"vocab_size={SIZE}", "vocab_size=300")
+    vocabulary = write_vocabulary(tmp_path / "vocabulary", size=300)
+    data = [f"--data.tokenizer={vocabulary}", "--data.vocab_size=300"]
+    sentence = refusal(run(text_root, tmp_path, "TAL", *HYPER, start, *data, arch=other))
+    assert "was trained on texts of 260 tokens, but model.arch reads texts of 300" in sentence
 
 
 @pytest.mark.slow

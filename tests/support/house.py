@@ -1,6 +1,7 @@
 """The structure of the code, read from its own imports."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -110,3 +111,18 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
             yield node.lineno, node.value
+
+
+def classes_below(folder: Path) -> set[str]:
+    """Names of the classes that are defined in the subfolders of a folder."""
+    files = (path for path in folder.rglob("*.py") if path.parent != folder)
+    return {node.name for path in files for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)}
+
+
+def kinds_checked(path: Path) -> Iterator[tuple[int, str]]:
+    """Names of classes that a file asks about with ``isinstance`` or ``issubclass``, each with its line."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("isinstance", "issubclass"):
+                for name in re.findall(r"[A-Za-z_]\w*", ast.unparse(node.args[1])):
+                    yield node.lineno, name

@@ -70,6 +70,13 @@ def test_averaging_is_not_added_by_another_version(run, monkeypatch):
     )
 
 
+def test_every_checkpoint_names_the_data_and_the_batch(finished):
+    for name in ("last.ckpt", "best.ckpt"):
+        record = load_checkpoint(finished / "test/r/seed0/checkpoints" / name)["lgx_run"]
+        assert record["data"]["data.batch_size x processes"] == "16"
+        assert record["data"]["train split"].startswith("48 examples")
+
+
 def test_other_data_are_refused_by_what_differs(run, tmp_path):
     twice = write_images(tmp_path / "shapes", {"train": 96, "val": 9, "test": 12})
     sentence = refusal(run(RESUME, LONGER, root=twice))

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import timm
 import torch
+from torch.nn.functional import cross_entropy
 
 from lgx.initialization import initialize
 from lgx.methods import Finetune, RandomStart
@@ -25,6 +26,13 @@ def test_a_source_without_a_head_has_no_number_of_classes(tmp_path):
     model = timm.create_model("vit_tiny_patch16_224", img_size=32, num_classes=0)
     timm.models.save_for_hf(model, tmp_path / "bare", model_args={"img_size": 32}, safe_serialization=True)
     assert initializer_for(str(tmp_path / "bare"), "vanilla_lg").origin().num_classes is None
+
+
+def test_class_weights_multiply_the_losses_of_their_classes():
+    logits, labels, weights = torch.randn(4, 3), torch.tensor([0, 2, 1, 2]), torch.tensor([0.5, 2.0, 1.0])
+    method = SimpleNamespace(class_weights=weights, label_smoothing=0.0)
+    expected = (weights[labels] * cross_entropy(logits, labels, reduction="none")).mean()
+    torch.testing.assert_close(Finetune.label_loss(method, logits, labels), expected)
 
 
 @pytest.mark.parametrize(("counts", "is_told"), [([40, 5, 50], False), ([40, 4, 9], True), ([10, 101, 50], True)])

@@ -180,6 +180,19 @@ def test_wrong_options_end_with_one_sentence(fit, option, words):
         assert word in sentence
 
 
+@pytest.mark.slow
+def test_a_compiled_encoder_predicts_the_same():
+    torch.manual_seed(0)
+    hypernet = Hypernet(HypernetConfig(width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128))
+    panel = [parse_architecture(f"{text},patch_size=4,img_size=16", num_classes=3) for text in PANEL]
+    expected = [hypernet.predict(architecture) for architecture in panel]
+    names = list(hypernet.state_dict())
+    hypernet.compile()
+    assert list(hypernet.state_dict()) == names
+    for architecture, tensors in zip(panel, expected, strict=True):
+        torch.testing.assert_close(hypernet.predict(architecture), tensors)
+
+
 def test_the_configuration_of_bare_weights_is_read_from_a_file(tmp_path):
     config = HypernetConfig(width=16, layers=1, heads=2, max_shape=(32, 32, 4, 4), rank=4, max_size=128, num_classes=3)
     save_file(Hypernet(config).state_dict(), tmp_path / "bare.safetensors")

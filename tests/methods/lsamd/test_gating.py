@@ -1,6 +1,7 @@
 """The selections of LSAMD: gates, price, random paths, swaps, and whether two of them agree beyond chance."""
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from lgx.core.task import Task
 from lgx.methods import LSAMD
 from lgx.methods.base import label_loss
 from lgx.methods.lsamd.selection import Selection, SelectionRun
-from lgx.methods.lsamd.super_ancestor import DatasetAdapter, Gating, SuperAncestor, swapped_paths
+from lgx.methods.lsamd.super_ancestor import DatasetAdapter, Gating, ImageSums, SuperAncestor, swapped_paths
 from tests.methods.lsamd.conftest import ARCH, arguments, images, super_ancestor
 from tests.support.command_line import lgx, ok
 
@@ -69,6 +70,10 @@ def test_a_given_path_is_taken_whatever_the_adapters_prefer(path):
     torch.testing.assert_close(net(images(), 0, path)[0], expected, atol=1e-5, rtol=1e-4)
 
 
+def test_swapped_paths_replace_one_own_block_each():
+    assert swapped_paths(2) == [[False, False], [True, False], [False, True]]
+
+
 @given(st.integers(0, 99), st.integers(1, 12), st.integers(0, 9))
 def test_random_paths_fill_their_share_of_the_training_and_depend_on_seed_and_step_alone(step, depth, seed):
     gating = Gating(random_paths=0.4)
@@ -76,6 +81,12 @@ def test_random_paths_fill_their_share_of_the_training_and_depend_on_seed_and_st
     assert path == gating.random_path(step, 100, depth, seed)
     assert (path is None) == (step >= 40)
     assert path is None or len(path) == depth
+
+
+def test_random_paths_take_both_blocks_equally_often():
+    gating = Gating(random_paths=0.5)
+    drawn = [used for step in range(500) for used in gating.random_path(step, 1000, 12, 0)]
+    assert 0.47 < sum(drawn) / len(drawn) < 0.53
 
 
 def test_the_price_is_the_expected_number_of_own_blocks():
@@ -94,6 +105,25 @@ def test_the_price_is_added_to_the_loss_except_on_random_paths():
     assert found["loss"] == expected + 6
     method.tasks = {"a": Task("a", 3)}
     assert method.predict_step(Batch(torch.zeros(6), labels, "a"), 0) is logits
+
+
+def test_validation_stores_means_over_images_and_ties_choose_the_base():
+    branch = SimpleNamespace(base_share=torch.zeros(2), probability=torch.zeros(2))
+    kind = type("Stub", (LSAMD,), {"super_ancestor": SimpleNamespace(branch=lambda number: branch)})
+    method, logged = object.__new__(kind), {}
+    nn.Module.__init__(method)
+    method.tasks, method.measure_swaps = {"a": Task("a", 3)}, True
+    method.tag, method.log, method._log_mean = lambda *_: "val", logged.__setitem__, lambda split: None
+    method.preferences, method.swapped_losses = [ImageSums(2, 2)], [ImageSums(3)]
+    method.preferences[0].update(torch.tensor([[4.0, 1.0], [3.0, 2.0]]), 8)
+    method.swapped_losses[0].update(torch.tensor([8.0, 24.0, 4.0]), 8)
+    method.on_validation_epoch_end()
+    assert branch.base_share.tolist() == [0.5, 0.125]
+    assert branch.probability.tolist() == [0.375, 0.25]
+    assert branch.swap_rise.tolist() == [2.0, -0.5]
+    assert logged == {"val/base_blocks": 1}
+    prefers = torch.tensor([True, False])
+    assert [super_ancestor()._majority(p) for p in (prefers, prefers & False)] == [True, False]
 
 
 def selection(*paths, rise=None):

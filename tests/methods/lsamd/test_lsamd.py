@@ -91,6 +91,18 @@ def test_a_routed_layer_has_exactly_the_chosen_blocks_value_and_the_gates_gradie
         torch.testing.assert_close(gradient, expected if block is base else -expected, rtol=1e-3, atol=1e-3)
 
 
+def test_a_gate_gets_the_gradient_of_its_block_alone_in_image_routing():
+    net = super_ancestor("image").train()
+    x, p = torch.randn(4, 17, 16), torch.tensor([0.9, 0.1, 0.5, 0.4], requires_grad=True)
+    base, own = net.base.blocks[1], net.branches[0].blocks[1]
+    routed = net._route(x, p, base, own)
+    expected = torch.cat([base(x[:1]), own(x[1:2]), base(x[2:3]), own(x[3:])])
+    torch.testing.assert_close(routed, expected)
+    (gradient,) = torch.autograd.grad(routed[1].sum(), p)
+    assert gradient[1] != 0
+    assert gradient[[0, 2, 3]].abs().sum() == 0
+
+
 def test_noise_is_drawn_in_training_only():
     adapter, tokens = DatasetAdapter(16), torch.randn(64, 3, 16)
     torch.manual_seed(0)

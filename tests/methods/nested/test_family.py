@@ -164,6 +164,14 @@ def test_a_choice_that_the_family_does_not_have_is_refused(family, tmp_path, opt
     assert not (tmp_path / "out").exists()
 
 
+def test_one_network_predicts_a_split(family, tmp_path):
+    given = [
+        "--config", family / "config.yaml", f"--ckpt_path={family}/checkpoints/last.ckpt", f"--runs_dir={tmp_path}",
+    ]  # fmt: skip
+    assert "predictions need exactly one size" in lgx("predict", *given).sentence
+    assert lgx("predict", *given, "--model.sizes=[depth=2]").code == 0
+
+
 def test_a_test_of_an_untrained_size_changes_no_average_of_a_comparison(family, tmp_path):
     own = shutil.copytree(family, tmp_path / "test/f/seed0")
     before = compare_files([own / "results.csv"], Options())

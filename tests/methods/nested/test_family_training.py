@@ -3,7 +3,9 @@
 import csv
 import json
 from collections import Counter
+from contextlib import nullcontext
 from functools import partial
+from itertools import permutations
 from statistics import fmean
 from types import SimpleNamespace
 
@@ -19,11 +21,13 @@ from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import architecture_of
+from lgx.components.metrics import metrics_for
 from lgx.core.batch import Batch
+from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front
 from lgx.methods import Family
-from lgx.methods.nested.front import best_of, knee
+from lgx.methods.nested.front import best_of, knee, measured_front
 from lgx.methods.nested.shares import EqualCompute
 from lgx.methods.nested.slicing import sliced
 from tests.support.command_line import arguments, lgx, ok
@@ -141,6 +145,32 @@ def test_a_run_with_a_budget_validates_its_last_weights_and_says_what_ends_it_ea
     assert max(validated) == epochs
 
 
+def measured_fronts(monkeypatch):
+    """A function that measures the front of a method on four images, without a trainer."""
+    monkeypatch.setattr("lgx.methods.nested.front.metrics_for", lambda task: metrics_for(Task("t", 3)))
+    batch = Batch(torch.randn(4, 3, 16, 16), torch.arange(4) % 3, "t")
+
+    def front(method, sizes, metric="acc"):
+        method.task = SimpleNamespace(metric=metric)
+        plain = SimpleNamespace(val_step_context=nullcontext, convert_input=lambda batch: batch)
+        method._trainer = SimpleNamespace(
+            limit_val_batches=1.0, is_global_zero=False, precision_plugin=plain,
+            strategy=SimpleNamespace(batch_to_device=lambda batch: batch),
+        )  # fmt: skip
+        method.data_module = lambda: SimpleNamespace(val_dataloader=lambda: iter([batch]))
+        return measured_front(method, sizes)
+
+    return front
+
+
+def test_a_score_that_is_no_number_is_left_out_of_the_front(ancestor, monkeypatch):
+    method, front = made(ancestor), measured_fronts(monkeypatch)
+    method.logits = lambda size, inputs: torch.full((len(inputs), 3), torch.nan if size.depth < 3 else 0.0)
+    sizes = [method.architecture.replace(depth=depth) for depth in (1, 2, 3, 4)]
+    assert [size.depth for size in front(method, sizes, "loss").scores] == [3, 4]
+    assert front(method, sizes[:2], "loss") is None
+
+
 def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tmp_path):
     """Networks of one task share its images: the error of their mean is the mean of their errors."""
     given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
@@ -153,6 +183,23 @@ def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tm
     (state,) = (state for state in states if "best_error" in state)
     assert [state["examples"]] * 3 == [int(row["n"]) for row in rows] == [9, 9, 9]
     assert 0 < state["best_error"] == pytest.approx(fmean((score * (1 - score) / 9) ** 0.5 for score in scores))
+
+
+def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
+    learngene = Learngene.load(ancestor / f"final{SUFFIX}")
+    names = learngene.task["class_names"]
+    order = [*range(len(names))][::-1]
+    turned = {name: t[order] if name.startswith("head.") else t for name, t in learngene.tensors.items()}
+    file = tmp_path / f"turned{SUFFIX}"
+    Learngene("ancestor", learngene.architecture, turned, task={**learngene.task, "class_names": names[::-1]}).save(
+        file
+    )
+    found = []
+    for source in (ancestor, file):
+        options = [f"--model.ancestor={source}", SIZES, f"--name={'own' if source == file else 'turned'}"]
+        assert lgx(*arguments("fit", "Family", images, tmp_path, *options)).code == 0
+        found.append(Learngene.load(tmp_path / "test" / options[-1][7:] / "seed0" / f"final{SUFFIX}").tensors)
+    assert all(torch.allclose(found[0][name], tensor, atol=1e-6) for name, tensor in found[1].items())
 
 
 @pytest.mark.parametrize(
@@ -183,6 +230,14 @@ def test_the_next_command_names_the_smallest_size_within_one_standard_error_of_t
     front = Front("perplexity", dict(zip([*sizes, whole], (30.0, 20.0, 25.0, 21.0), strict=True)))
     assert best_of(front) == sizes[:2]
     assert knee(front) == sizes[1]
+
+
+def test_the_front_has_one_order_whatever_the_order_of_its_sizes(ancestor, monkeypatch):
+    method, front = made(ancestor), measured_fronts(monkeypatch)
+    twins = [method.architecture.replace(num_heads=heads) for heads in (1, 2, 4)]  # of equal parameters
+    method.logits = lambda size, inputs: torch.zeros(len(inputs), 3)
+    orders = [list(front(method, order).scores) for order in permutations(twins)]
+    assert all(order == orders[0] for order in orders)
 
 
 @pytest.mark.parametrize("resumes", ["last", "of another run"])

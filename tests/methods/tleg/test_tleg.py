@@ -86,6 +86,18 @@ def test_stochastic_depth_is_on_in_training_only(batch):
     assert not torch.equal(network(batch), network(batch))
 
 
+@pytest.mark.slow
+def test_a_compiled_network_computes_the_same(network, batch):
+    expected = network(batch)
+    network.compile(backend="aot_eager")
+    assert_close(network.eval()(batch), expected)
+    found = network.train()(batch)
+    assert_close(found, expected)
+    found.sum().backward()
+    assert all(p.grad is not None for p in network.parameters())
+    assert "blocks.1.attn.qkv.weight" in network.state_dict()
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3, 7, 15])
 def test_descendants_of_any_depth_are_expanded_exactly(network, learngene_file, depth):
     start = initialize(AUX.replace(depth=depth), LinearExpansion(learngene_file))

@@ -86,6 +86,13 @@ def test_without_images_the_norms_of_weights_and_the_middle_decide(sparse):
     )
 
 
+def test_the_first_layers_are_kept_if_the_last_are_dropped(sparse, images):
+    start = initialize(SMALL, WeightSubcloning(sparse, str(images), images=8, drop="last"))
+    source, state = Learngene.load(sparse).tensors, start.model.state_dict()
+    for layer in range(3):
+        assert torch.equal(state[f"blocks.{layer}.mlp.fc1.bias"], source[f"blocks.{layer}.mlp.fc1.bias"][NEURONS])
+
+
 def test_the_middle_is_dropped():
     assert without_the_middle(12, 6) == [0, 1, 2, 9, 10, 11]
     assert without_the_middle(12, 9) == [0, 1, 2, 3, 4, 8, 9, 10, 11]
@@ -162,6 +169,17 @@ def test_layers_that_are_dropped_for_one_depth_are_not_searched_again_for_anothe
     monkeypatch.setattr(initializer, "layers_by_change", lambda *a: given.append(a[3:]) or layers_by_change(*a))
     assert [once.layers(depth) for depth in depths] == wanted
     assert [(depth, len(dropped)) for depth, dropped in given] == [(4, 0), (2, 1), (1, 3)]
+
+
+def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
+    target = WIDE.replace(embed_dim=12, num_heads=3)
+    state = initialize(target, WeightSubcloning(sparse, str(images), images=4)).model.state_dict()
+    initializer = WeightSubcloning(sparse, str(images), images=4)
+    by_head = initializer.ranked.elements["heads", "blocks.0.attn"].reshape(3, 8)
+    within = sorted(by_head.mean(0).topk(4).indices.tolist())
+    rows = [head * 8 + element for head in range(3) for element in within]
+    source = Learngene.load(sparse).tensors["blocks.0.attn.qkv.bias"].reshape(3, 24)[:, rows].flatten()
+    assert torch.equal(state["blocks.0.attn.qkv.bias"], source)
 
 
 def test_images_are_normalized_and_magnitudes_need_some(sparse, tmp_path):
