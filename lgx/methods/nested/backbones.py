@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from lgx.architectures import Architecture
 from lgx.architectures.cost import cost_of
@@ -83,16 +83,28 @@ class Backbones(EqualSizes, FeatureSlices):
         return [size for size in super().grid if size != self.architecture] or self.listed
 
     def ranked_layers(self, ancestor: Architecture, inputs: Tensor) -> list[int]:
-        """See :class:`SlicedNetwork`: the first layer, the last one, then the middle of the largest gap between them.
+        """See :class:`SlicedNetwork`: the last layer, the first one, then the middle of the largest gap between them.
 
         So the layers of every slice are spaced as evenly as a sequence allows. Untrained slices of whole layers are
-        nearer to the ancestor so than with the first layers and the last one.
+        nearer to the ancestor so than with the first layers and the last one. A slice of one layer has the last one:
+        with the first one, which other slices need for what they compute next, all sizes are trained less well.
         """
-        order = [0, ancestor.depth - 1][: ancestor.depth]
+        order = [ancestor.depth - 1, 0][: ancestor.depth]
         while len(order) < ancestor.depth:
             start, end = max(pairwise(sorted(order)), key=lambda gap: gap[1] - gap[0])
             order.append((start + end + 1) // 2)
         return order
+
+    def build_network(self) -> nn.Module:
+        """See :class:`SlicedNetwork`; the embeddings of tokens are not trained.
+
+        Few tokens of a vocabulary are frequent in a user's texts: the others would only decay.
+        """
+        network = super().build_network()
+        for module in network.modules():
+            if isinstance(module, nn.Embedding):
+                module.requires_grad_(False)
+        return network
 
     # -- losses and scores ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.nn.functional import normalize
 
+from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.vector_space import read_space
 from lgx.commands import api
@@ -138,6 +139,14 @@ def test_the_ancestors_own_vectors_follow_its_pooling(encoder, sentences, tmp_pa
     assert read_space(tmp_path / "small").pooling == "cls"
     (first / "1_Pooling/config.json").write_text('{"pooling_mode": "max"}')
     assert "pools tokens by" in refusal(of_texts(first, sentences, tmp_path, "--name=d"))
+
+
+def test_embeddings_of_tokens_stay_the_ancestors(texts, encoder):
+    trained = Learngene.load(texts / "final.learngene.safetensors").tensors
+    for name, tensor in load_pretrained(str(encoder)).tensors.items():
+        if ".embeddings." in name:
+            is_same = torch.equal(trained[name].sort(-1).values, tensor.sort(-1).values)  # in another order
+            assert is_same == ("LayerNorm" not in name)
 
 
 def test_timm_reads_an_encoder_of_images_and_the_map_beside_it(pictures, images, tmp_path):
