@@ -4,8 +4,7 @@ Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate, chain, islice, pairwise
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,24 +18,23 @@ from torch.nn import functional as F
 from lgx.errors import UserError
 from lgx.hypernet.decoder import Decoder, Factors, Target
 
-MIN_BLOCK_SIZE = 8192
-"""Fewest outputs between two block boundaries on a CPU. Measured: smaller blocks cost more time than they save."""
+BLOCK_SIZE = 8192
+"""Outputs that are computed together on a CPU. Measured: smaller blocks cost more time than they save."""
 
 Span = tuple[int, int]
 """(start, stop)."""
 
 
-@dataclass(frozen=True)
-class OutputSlice:
-    """A slice of the outputs of a linear layer in -> out, for each of n sequences of inputs.
+class OutputSlice(NamedTuple):
+    """A slice of the outputs of a linear layer in -> out for several nodes, each of which has several inputs.
 
     Attributes:
-        rows: Indices of each sequence's inputs, (n, length).
-        start: First index of the slice in the length * out outputs of a sequence.
+        nodes: The nodes; those of two slices are the same or all different.
+        start: First index of the slice in a node's length * out outputs.
         stop: Index after the last.
     """
 
-    rows: NDArray[np.int64]
+    nodes: slice
     start: int
     stop: int
 
@@ -44,67 +42,47 @@ class OutputSlice:
 def sliced_linear(layer: nn.Linear, inputs: Tensor, slices: Sequence[OutputSlice]) -> list[Tensor]:
     """Compute slices of a linear layer's output.
 
-    Reading the layer's weight takes most of the time. Slices that need the same outputs are therefore computed
-    together, and all gradients are added to one tensor of the weight's size. With ordinary indexing each slice would
-    create a gradient of that size, mostly zeros.
+    Reading the layer's weight takes most of the time, so all slices are computed together. With ordinary indexing each
+    slice would create a gradient of the size of all outputs, mostly zeros.
 
     Args:
         layer: The layer, in -> out, with a bias.
-        inputs: All inputs, (N, in).
-        slices: Which inputs, and which slice of their output to compute.
+        inputs: Inputs of N nodes, (N, length, in).
+        slices: Which slices to compute.
 
     Returns:
-        For each slice ``layer(inputs[rows]).flatten(1)[:, start:stop]``, (n, stop - start).
+        For each slice ``layer(inputs).flatten(1)[nodes, start:stop]``, (n, stop - start).
     """
     outputs: tuple[Tensor, ...] = _SlicedLinear.apply(layer.weight, layer.bias, inputs, slices)
     return list(outputs)
 
 
-class _Piece(NamedTuple):
-    """The part of a slice that is computed from one input of each sequence, or what a block has of it.
-
-    Attributes:
-        slice: Index of the slice.
-        rows: Indices of the inputs, (n,).
-        first: Index of the first of these inputs among those of all pieces, or of the block.
-        start: First of their outputs.
-        stop: Output after the last.
-        offset: Index of the first output in the slice.
-    """
-
-    slice: int
-    rows: NDArray[np.int64]
-    first: int
-    start: int
-    stop: int
-    offset: int
-
-
-class _Block(NamedTuple):
-    """Outputs that are computed together, and for which inputs, among those of all pieces; what is needed of them."""
-
-    outputs: slice
-    inputs: slice
-    pieces: list[_Piece]
-
-
 class _SlicedLinear(torch.autograd.Function):
-    """See :func:`sliced_linear`."""
+    """See :func:`sliced_linear`.
+
+    Inputs that need more outputs come first, so that a block of outputs is computed for the first so many inputs.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, weight: Tensor, bias: Tensor, inputs: Tensor, slices: Sequence[OutputSlice]
     ) -> tuple[Tensor, ...]:
-        """(out, in), (out,), (N, in) -> (n, stop - start) for each slice."""
-        pieces = _pieces(slices, len(weight))
+        """(out, in), (out,), (N, length, in) -> (n, stop - start) for each slice."""
+        size = len(weight)
+        needed, ctx.pieces = _plan(slices, inputs.shape[:2], size)
+        order = np.argsort(-needed, kind="stable")[: np.count_nonzero(needed)]
+        ctx.used = torch.from_numpy(order).to(weight.device)
         # On a GPU one pass over the weight is faster than many small products.
-        ctx.blocks = _blocks(pieces, MIN_BLOCK_SIZE if weight.is_cpu else len(weight))
-        ctx.rows = torch.from_numpy(np.concatenate([piece.rows for piece in pieces])).to(weight.device)
-        used = inputs.index_select(0, ctx.rows)
+        step = BLOCK_SIZE if weight.is_cpu else size
+        ctx.blocks = [(slice(np.count_nonzero(needed > i)), slice(i, i + step)) for i in range(0, needed.max(), step)]
+        used = inputs.flatten(0, 1).index_select(0, ctx.used)
+        computed = used.new_empty(len(used), size)
+        for rows, out in ctx.blocks:
+            torch.addmm(bias[out], used[rows], weight[out].T, out=computed[rows, out])
         ctx.save_for_backward(weight, inputs, used)
-        computed = [torch.addmm(bias[out], used[rows], weight[out].T) for out, rows, _ in ctx.blocks]
-        results = tuple(weight.new_empty(len(part.rows), part.stop - part.start) for part in slices)
-        torch._foreach_copy_(_of_slices(results, ctx.blocks), _of_blocks(computed, ctx.blocks))
+        results = tuple(used.new_empty(len(inputs[part.nodes]), part.stop - part.start) for part in slices)
+        pieces = [computed[piece.rows, piece.outputs] for piece in ctx.pieces]
+        torch._foreach_copy_([results[piece.slice][:, piece.columns] for piece in ctx.pieces], pieces)
         return results
 
     @staticmethod
@@ -112,66 +90,45 @@ class _SlicedLinear(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of weight, bias and inputs, in their shapes."""
         weight, inputs, used = ctx.saved_tensors
-        of_computed = [weight.new_zeros(len(used[rows]), len(weight[out])) for out, rows, _ in ctx.blocks]
-        torch._foreach_copy_(_of_blocks(of_computed, ctx.blocks), _of_slices(gradients, ctx.blocks))
+        of_computed = used.new_zeros(len(used), len(weight))
+        of_pieces = [gradients[piece.slice][:, piece.columns] for piece in ctx.pieces]
+        torch._foreach_add_([of_computed[piece.rows, piece.outputs] for piece in ctx.pieces], of_pieces)
         of_weight, of_used = torch.zeros_like(weight), torch.zeros_like(used)
-        of_bias = weight.new_zeros(len(weight))
-        for (out, rows, _), gradient in zip(ctx.blocks, of_computed, strict=True):
-            torch.mm(gradient.T, used[rows], out=of_weight[out])
-            torch.sum(gradient, dim=0, out=of_bias[out])
-            of_used[rows].addmm_(gradient, weight[out])
-        return of_weight, of_bias, torch.zeros_like(inputs).index_add_(0, ctx.rows, of_used), None
+        for rows, out in ctx.blocks:
+            torch.mm(of_computed[rows, out].T, used[rows], out=of_weight[out])
+            of_used[rows].addmm_(of_computed[rows, out], weight[out])
+        of_inputs = torch.zeros_like(inputs)
+        of_inputs.view(-1, inputs.shape[2]).index_add_(0, ctx.used, of_used)
+        return of_weight, of_computed.sum(dim=0), of_inputs, None
 
 
-def _of_blocks(computed: Sequence[Tensor], blocks: Sequence[_Block]) -> list[Tensor]:
-    """All pieces in what was computed for each block."""
+class _Piece(NamedTuple):
+    """The part of a slice that is computed from one input of each node: which columns, and of which rows and outputs."""
+
+    slice: int
+    columns: slice
+    rows: slice
+    outputs: slice
+
+
+def _plan(slices: Sequence[OutputSlice], shape: Sequence[int], size: int) -> tuple[NDArray[np.int64], list[_Piece]]:
+    """How many outputs each input, (N * length,), needs, and all pieces; their rows are sorted by this number."""
     parts = []
-    for outputs, block in zip(computed, blocks, strict=True):
-        for piece in block.pieces:
-            start = piece.start - block.outputs.start
-            rows = outputs.narrow(0, piece.first, len(piece.rows))
-            parts.append(rows.narrow(1, start, piece.stop - piece.start))
-    return parts
-
-
-def _of_slices(slices: Sequence[Tensor], blocks: Sequence[_Block]) -> list[Tensor]:
-    """All pieces in the slices."""
-    pieces = chain(*(block.pieces for block in blocks))
-    return [slices[piece.slice].narrow(1, piece.offset, piece.stop - piece.start) for piece in pieces]
-
-
-def _pieces(slices: Sequence[OutputSlice], size: int) -> list[_Piece]:
-    """Cut slices into pieces, in an order in which those that need the same of a layer's outputs are neighbors."""
+    needed = np.zeros(shape, np.int64)
+    for i, (nodes, start, stop) in enumerate(slices):
+        for row in range(start // size, -(-stop // size)):
+            outputs = slice(max(start - row * size, 0), min(stop - row * size, size))
+            needed[nodes, row] = np.maximum(needed[nodes, row], outputs.stop)
+            parts.append((i, row, outputs))
+    ranks = np.argsort(np.argsort(-needed, axis=None, kind="stable")).reshape(shape)
     pieces = []
-    for i, part in enumerate(slices):
-        for row in range(part.start // size, -(-part.stop // size)):
-            start, stop = max(part.start - row * size, 0), min(part.stop - row * size, size)
-            pieces.append(_Piece(i, part.rows[:, row], 0, start, stop, row * size + start - part.start))
-    pieces.sort(key=lambda piece: (-piece.stop, -piece.start))
-    firsts = accumulate((len(piece.rows) for piece in pieces), initial=0)
-    return [piece._replace(first=first) for piece, first in zip(pieces, firsts, strict=False)]
-
-
-def _blocks(pieces: Sequence[_Piece], least: int) -> list[_Block]:
-    """Cut the outputs into blocks of at least so many."""
-    boundaries = [0]
-    for boundary in sorted({piece.start for piece in pieces} | {piece.stop for piece in pieces}):
-        if boundary - boundaries[-1] >= least:
-            boundaries.append(boundary)
-    boundaries[-1 if len(boundaries) > 1 else 1 :] = [max(piece.stop for piece in pieces)]
-    blocks = []
-    for start, stop in pairwise(boundaries):
-        among = [piece for piece in pieces if piece.start < stop and start < piece.stop]
-        inputs = slice(among[0].first, among[-1].first + len(among[-1].rows))
-        cut = [
-            piece._replace(
-                first=piece.first - inputs.start, start=max(start, piece.start), stop=min(stop, piece.stop),
-                offset=piece.offset + max(start - piece.start, 0),
-            )
-            for piece in among
-        ]  # fmt: skip
-        blocks.append(_Block(slice(start, stop), inputs, cut))
-    return blocks
+    for i, row, outputs in parts:
+        rows = ranks[slices[i].nodes, row]
+        first = row * size + outputs.start - slices[i].start
+        columns = slice(first, first + outputs.stop - outputs.start)
+        step = int(np.ptp(rows[:2])) or 1  # inputs of one node that need the same number are neighbors
+        pieces.append(_Piece(i, columns, slice(rows[0], rows[-1] + 1, step), outputs))
+    return needed.ravel(), pieces
 
 
 Layout = Literal["official", "aligned"]
@@ -266,13 +223,15 @@ class LowRankDecoder(Decoder):
         outputs = np.r_[: used_a * self.rank, self.rank**2 : self.rank**2 + used_b * self.rank]
         outputs = torch.from_numpy(outputs).to(hidden.device)
         weight, bias = (parameter.index_select(0, outputs) for parameter in (self.fc3.weight, self.fc3.bias))
-        inputs = F.relu(F.linear(hidden, weight, bias)).view(-1, self.rank)  # of the linear map
-        rows = np.arange(len(inputs)).reshape(len(hidden), -1)
-        of_targets = np.split(rows, np.cumsum([target.count for target in targets])[:-1])
+        inputs = F.relu(F.linear(hidden, weight, bias)).view(len(hidden), -1, self.rank)  # of the linear map
         slices: list[OutputSlice] = []
-        for of_target, ranges, (start, stop) in zip(of_targets, spans_a, spans_b, strict=True):
-            slices += [OutputSlice(of_target, first * self.rank, last * self.rank) for first, last in ranges]
-            slices.append(OutputSlice(of_target[:, used_a:], start * self.rank, stop * self.rank))
+        first = 0
+        for target, ranges, span_b in zip(targets, spans_a, spans_b, strict=True):
+            nodes = slice(first, first + target.count)
+            first += target.count
+            slices += [OutputSlice(nodes, start * self.rank, stop * self.rank) for start, stop in ranges]
+            start, stop = (used_a * self.max_size + end * self.rank for end in span_b)
+            slices.append(OutputSlice(nodes, start, stop))
         factors = (
             rearrange(part, "n (size r) -> n size r", r=self.rank) for part in sliced_linear(self.basis, inputs, slices)
         )
