@@ -130,11 +130,11 @@ def _seconds_of_parts(
     embedded = hypernet.encode(graphs)
     clock.lap("encode")
     nodes = embedded.detach().requires_grad_()
-    joined = hypernet.decode(graphs, nodes)
-    predicted = [joined.vectors.rows, *(stack.values for stack in joined.dense)]
-    predicted += [factor for product in joined.products for factor in (product.a, product.b)]
+    joined = hypernet.decode(graphs, nodes, layer_inputs([architecture], inputs))
+    predicted = [joined.vectors.rows, *(values for _, values in joined.dense)]
+    predicted += [joined.factors.rows] if joined.products else []
     clock.lap("decode")
-    (parameters,) = joined.by_name(1, layer_inputs([architecture], inputs))
+    (parameters,) = joined.by_name(1)
     add_class_token(architecture, parameters)
     with autocast(precision):
         loss = F.cross_entropy(functional_forward(architecture, parameters, inputs), targets)

@@ -7,7 +7,7 @@ as timm and transformers do. Shapes: n nodes with the same target, D embedding w
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
@@ -125,21 +125,25 @@ A bias is tanh(0.2 x), between -1 and 1, and a norm's weight is 2 sigmoid(0.5 x)
 """
 
 
-def postprocess(node: Node, decoded: Tensor | Factors, class_position_std: float = 0.0) -> dict[str, Tensor | Factors]:
-    """Tile the raw predictions for n nodes that differ only in their parameter's name, and scale dense matrices.
+def postprocess(
+    node: Node, gain: float, decoded: Tensor | Factors, class_position_std: float = 0.0
+) -> dict[str, Tensor | Factors]:
+    """Tile the raw predictions for n nodes that differ only in their parameter's name, and scale matrices.
 
     Args:
         node: The node, without its parameter's name.
+        gain: Factor on the parameter, see :func:`attention_gain`.
         decoded: The decoder's output for the n nodes; see :meth:`~lgx.hypernet.decoder.Decoder.decode`.
         class_position_std: See :class:`~lgx.hypernet.hypernet.HypernetConfig`.
 
     Returns:
         The n parameters, (n, ...), under name patterns: ``{0}`` stands for the parameter's name, ``{1}`` for the name
-        without ``.weight``. Vectors are not normalized yet, and factors of matrices not scaled.
+        without ``.weight``. Vectors are not normalized yet.
     """
     op, shape = node.op, node.shape
     if op == "pos_enc" and node.form != "table":
-        return {"{0}": _position_embeddings(_dense_tensor(decoded), shape, class_position_std)}
+        positions = _position_embeddings(_dense_tensor(decoded), shape, class_position_std)
+        return {"{0}": positions if gain == 1 else positions * gain}
     if op == "bias":
         vectors = _dense_tensor(decoded)
         return {"{0}": _deinterleaved(tile(vectors, (len(vectors), *shape)), node.fused)}
@@ -147,11 +151,13 @@ def postprocess(node: Node, decoded: Tensor | Factors, class_position_std: float
         pairs = _dense_tensor(decoded)
         weights, biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
         return {"{1}.weight": weights, "{1}.bias": biases}
+    scale = matrix_scale(node) * gain
     if isinstance(decoded, Factors) and len(shape) == 2:  # tiling repeats rows of both factors
         count, _, rank = decoded.a.shape
         a = _deinterleaved(tile(decoded.a, (count, shape[0], rank)), node.fused)
-        return {"{0}": replace(decoded, a=a, b=tile(decoded.b, (count, shape[1], rank)))}
-    weights = _dense_tensor(decoded) * matrix_scale(node)
+        b = tile(decoded.b * scale, (count, shape[1], rank))
+        return {"{0}": Factors(b, a, (1, 1)) if node.form == "transposed" else Factors(a, b, (1, 1))}
+    weights = _dense_tensor(decoded) * scale
     weights = tile(weights, (len(weights), *shape, 1, 1)[:5]).reshape(-1, *shape)
     return {"{0}": weights.mT.contiguous() if node.form == "transposed" else weights}
 

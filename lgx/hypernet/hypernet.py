@@ -17,16 +17,15 @@ from lgx.hypernet.decoder import (
     NORM_SLOPE,
     ConvDecoder,
     Decoder,
-    Factors,
     Target,
     TargetKind,
     attention_gain,
-    matrix_scale,
     postprocess,
 )
 from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, is_token_embedding
 from lgx.hypernet.low_rank_decoder import Layout, LowRankDecoder
+from lgx.hypernet.low_rank_tensor import dense_is_faster
 from lgx.hypernet.predicted import Joined, Name, Predicted, Products, Stack
 
 
@@ -204,19 +203,22 @@ class Hypernet(nn.Module):
         Returns:
             For each graph the parameters by name, without a class token.
         """
-        return self.predict_joined(graphs, task_embedding).by_name(len(graphs), None if dense else 0)
+        return self.predict_joined(graphs, task_embedding, None if dense else 0).by_name(len(graphs))
 
-    def predict_joined(self, graphs: Sequence[Graph], task_embedding: Tensor | None = None) -> Predicted:
+    def predict_joined(
+        self, graphs: Sequence[Graph], task_embedding: Tensor | None = None, inputs: int | None = None
+    ) -> Predicted:
         """Predict the parameters of all nodes of computational graphs, without splitting them.
 
         Args:
             graphs: See :meth:`predict_graphs`.
             task_embedding: See :meth:`predict`.
+            inputs: See :meth:`decode`.
         """
         self._check_task(task_embedding)
         # The matrices are small, so float32 costs little, and their values can overflow a lower precision.
         with torch.autocast(next(self.parameters()).device.type, enabled=False):
-            return self.decode(graphs, self.encode(graphs, task_embedding))
+            return self.decode(graphs, self.encode(graphs, task_embedding), inputs)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without a head, with shared layers, or too large for the decoder."""
@@ -238,44 +240,49 @@ class Hypernet(nn.Module):
         task = None if task_embedding is None else task_embedding.to(parameter)
         return cast(Tensor, self.encoder(GraphBatch.from_graphs(graphs).to(parameter.device), task))
 
-    def decode(self, graphs: Sequence[Graph], embedded: Tensor) -> Predicted:
+    def decode(self, graphs: Sequence[Graph], embedded: Tensor, inputs: int | None = None) -> Predicted:
         """Predict the parameters of all nodes from their embeddings.
 
         Args:
             graphs: G graphs.
             embedded: The result of :meth:`encode` for them, (G, N, D).
+            inputs: Vectors that a layer multiplies: factors that are slower than their product for so many are
+                multiplied. None multiplies all.
 
         Returns:
             All parameters of all graphs, without class tokens.
         """
-        groups: dict[Node, list[tuple[int, int, str]]] = defaultdict(list)  # nodes that differ only in the name
+        # Nodes that differ only in the name, and the gain of their parameter.
+        groups: dict[tuple[Node, float], list[tuple[int, int, str]]] = defaultdict(list)
         aligned = (self.config.decoder, self.config.layout) == ("low_rank", "aligned")
         for g, graph in enumerate(graphs):
             for n, node in enumerate(graph.nodes):
                 if node.parameter is not None:
                     kind = replace(node, parameter=None, fused=node.fused if aligned else 1)
-                    groups[kind].append((g, n, node.parameter))
-        targets = {kind: self._target(kind, len(group)) for kind, group in groups.items()}
+                    gain = attention_gain(node.parameter, self.config.attention_gain)
+                    groups[kind, gain].append((g, n, node.parameter))
+        targets = {key: self._target(key[0], len(group)) for key, group in groups.items()}
         # Equal targets are neighbors, so that a decoder can compute them together.
         targets = dict(sorted(targets.items(), key=lambda item: (item[1].kind, item[1].shape)))
-        members = list(chain(*(groups[kind] for kind in targets)))
+        members = list(chain(*(groups[key] for key in targets)))
         x = embedded[[g for g, _, _ in members], [n for _, n, _ in members]]  # nodes with a parameter, group by group
         dense: list[Stack[Name]] = []
         products: list[Products] = []
         vectors: list[Stack[Name]] = []
         norm_weights: set[Name] = set()
-        for kind, decoded in zip(targets, self.decoder.decode(x, list(targets.values())), strict=True):
-            for pattern, values in postprocess(kind, decoded, self.config.class_position_std).items():
-                names = [(g, pattern.format(name, name.removesuffix(".weight"))) for g, _, name in groups[kind]]
-                gains = [attention_gain(name, self.config.attention_gain) for _, name in names]
-                if isinstance(values, Factors):
-                    scales = [matrix_scale(kind) * gain for gain in gains]
-                    products.append(Products(names, values.a, values.b, scales, kind.form == "transposed"))
-                elif kind.op in ("ln", "bias"):
-                    vectors.append(Stack(names, values))
+        for key, decoded in zip(targets, self.decoder.decode(x, list(targets.values())), strict=True):
+            kind = key[0]
+            for pattern, values in postprocess(*key, decoded, self.config.class_position_std).items():
+                names = [(g, pattern.format(name, name.removesuffix(".weight"))) for g, _, name in groups[key]]
+                if kind.op in ("ln", "bias"):
+                    vectors.append((names, cast(Tensor, values)))
                     norm_weights.update(names if pattern == "{1}.weight" else ())
+                elif isinstance(values, Tensor):
+                    dense.append((names, values))
+                elif inputs is None or dense_is_faster(inputs, values.a.shape[1], *values.b.shape[1:]):
+                    dense.append((names, values.a @ values.b.mT))
                 else:
-                    dense.append(Stack(names, values).scaled(gains))
+                    products.append(Products(names, (values.a, values.b), int(kind.form == "transposed")))
         joined = Joined(vectors)
         slopes = joined.repeat([NORM_SLOPE if name in norm_weights else BIAS_SLOPE for name in joined.names])
         offsets = joined.repeat([1.0 if name in norm_weights else 0.0 for name in joined.names])

@@ -4,7 +4,7 @@ Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 """
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -82,7 +82,7 @@ class _SlicedLinear(torch.autograd.Function):
         ctx.save_for_backward(weight, inputs, used)
         results = tuple(used.new_empty(len(inputs[part.nodes]), part.stop - part.start) for part in slices)
         pieces = [computed[piece.rows, piece.outputs] for piece in ctx.pieces]
-        torch._foreach_copy_([results[piece.slice][:, piece.columns] for piece in ctx.pieces], pieces)
+        torch._foreach_copy_([results[piece.index][:, piece.columns] for piece in ctx.pieces], pieces)
         return results
 
     @staticmethod
@@ -91,7 +91,7 @@ class _SlicedLinear(torch.autograd.Function):
         """Compute the gradients of weight, bias and inputs, in their shapes."""
         weight, inputs, used = ctx.saved_tensors
         of_computed = used.new_zeros(len(used), len(weight))
-        of_pieces = [gradients[piece.slice][:, piece.columns] for piece in ctx.pieces]
+        of_pieces = [gradients[piece.index][:, piece.columns] for piece in ctx.pieces]
         torch._foreach_add_([of_computed[piece.rows, piece.outputs] for piece in ctx.pieces], of_pieces)
         of_weight, of_used = torch.zeros_like(weight), torch.zeros_like(used)
         for rows, out in ctx.blocks:
@@ -103,9 +103,9 @@ class _SlicedLinear(torch.autograd.Function):
 
 
 class _Piece(NamedTuple):
-    """The part of a slice that is computed from one input of each node: which columns, and of which rows and outputs."""
+    """The part of a slice that is computed from one input of each node: its columns, and which rows and outputs."""
 
-    slice: int
+    index: int
     columns: slice
     rows: slice
     outputs: slice
@@ -218,11 +218,12 @@ class LowRankDecoder(Decoder):
         """Layout ``official``, from hidden features (N, 8 D)."""
         spans_a = [self._spans_a(target) for target in targets]
         spans_b = [_span_b(target) for target in targets]
-        used_a = self._inputs(max(spans[-1][1] for spans in spans_a))
-        used_b = self._inputs(max(stop for _, stop in spans_b))
-        outputs = np.r_[: used_a * self.rank, self.rank**2 : self.rank**2 + used_b * self.rank]
-        outputs = torch.from_numpy(outputs).to(hidden.device)
-        weight, bias = (parameter.index_select(0, outputs) for parameter in (self.fc3.weight, self.fc3.bias))
+        # Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input has max_size.
+        most = max(stop for _, stop in (*chain(*spans_a), *spans_b))
+        used = -(-most * self.rank // self.max_size)
+        weight, bias = (
+            parameter.unflatten(0, (2, -1))[:, : used * self.rank].flatten(0, 1) for parameter in self.fc3.parameters()
+        )
         inputs = F.relu(F.linear(hidden, weight, bias)).view(len(hidden), -1, self.rank)  # of the linear map
         slices: list[OutputSlice] = []
         first = 0
@@ -230,7 +231,7 @@ class LowRankDecoder(Decoder):
             nodes = slice(first, first + target.count)
             first += target.count
             slices += [OutputSlice(nodes, start * self.rank, stop * self.rank) for start, stop in ranges]
-            start, stop = (used_a * self.max_size + end * self.rank for end in span_b)
+            start, stop = (used * self.max_size + end * self.rank for end in span_b)
             slices.append(OutputSlice(nodes, start, stop))
         factors = (
             rearrange(part, "n (size r) -> n size r", r=self.rank) for part in sliced_linear(self.basis, inputs, slices)
@@ -241,13 +242,6 @@ class LowRankDecoder(Decoder):
             b = next(factors)
             decoded.append(_factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b))
         return decoded
-
-    def _inputs(self, rows: int) -> int:
-        """Number of inputs of the linear map that the first rows of a factor need.
-
-        Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input has max_size.
-        """
-        return -(-rows * self.rank // self.max_size)
 
     def _spans_a(self, target: Target) -> list[Span]:
         """Rows (start, stop) of A that a target needs; of a norm those of the weight, then those of the bias.

@@ -3,11 +3,11 @@
 A GPU computes an operation on a single parameter faster than a CPU starts it. Shapes: n parameters, r rank.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -15,59 +15,28 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lgx.hypernet.low_rank_tensor import LowRankTensor, dense_is_faster
+from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 Name = tuple[int, str]
 """Index of a network's graph, and the name of its parameter."""
 K = TypeVar("K")
-
-
-@dataclass(frozen=True)
-class Stack(Generic[K]):
-    """Tensors of one shape.
-
-    Attributes:
-        names: Name of each.
-        values: The tensors, (n, ...).
-    """
-
-    names: Sequence[K]
-    values: Tensor
-
-    def scaled(self, scales: Sequence[float]) -> "Stack[K]":
-        """Multiply each tensor by its factor."""
-        if len(set(scales)) == 1:
-            return self if scales[0] == 1 else Stack(self.names, self.values * scales[0])
-        shape = (-1, *[1] * (self.values.ndim - 1))
-        return Stack(self.names, self.values * self.values.new_tensor(scales).view(shape))
+Stack = tuple[Sequence[K], Tensor]
+"""Names of n tensors of one shape, and the tensors, (n, ...)."""
 
 
 @dataclass(frozen=True)
 class Products:
-    """Matrices s A Bᵀ, whose factors have the same shapes.
+    """Matrices A Bᵀ, whose factors have the same shapes.
 
     Attributes:
         names: Name of each.
-        a: A, (n, out, r).
-        b: B, (n, in, r).
-        scales: s of each.
-        transposed: Whether the model stores the matrices s B Aᵀ instead.
+        factors: A, (n, rows, r), and B, (n, columns, r).
+        outputs: Which factor has a row for each output of the layer: 0 for A, 1 for B.
     """
 
     names: Sequence[Name]
-    a: Tensor
-    b: Tensor
-    scales: Sequence[float]
-    transposed: bool
-
-    def is_slow(self, inputs: int) -> bool:
-        """Whether so many vectors are multiplied faster by the matrices than by their factors."""
-        return dense_is_faster(inputs, self.a.shape[1], self.b.shape[1], self.a.shape[2])
-
-    def dense(self) -> Stack[Name]:
-        """Multiply the factors."""
-        products = Stack(self.names, self.a).scaled(self.scales).values @ self.b.mT
-        return Stack(self.names, products.mT.contiguous() if self.transposed else products)
+    factors: tuple[Tensor, Tensor]
+    outputs: int
 
 
 class Joined(Generic[K]):
@@ -77,24 +46,16 @@ class Joined(Generic[K]):
         stacks: The tensors, (n, rows, ...).
 
     Attributes:
-        groups: Names of the tensors of each stack, and number of rows of each; by increasing number of rows.
+        names: Name of each tensor.
+        sizes: Number of rows of each, in increasing order.
         rows: The rows of all tensors, (R, ...).
     """
 
-    def __init__(self, stacks: Iterable[Stack[K]]) -> None:
-        ordered = sorted(stacks, key=lambda stack: stack.values.shape[1])
-        self.groups = [(stack.names, stack.values.shape[1]) for stack in ordered]
-        self.rows = torch.cat([stack.values.flatten(0, 1) for stack in ordered])
-
-    @property
-    def names(self) -> list[K]:
-        """Name of each tensor."""
-        return [name for names, _ in self.groups for name in names]
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of rows of each tensor."""
-        return [size for names, size in self.groups for _ in names]
+    def __init__(self, stacks: Sequence[Stack[K]]) -> None:
+        ordered = sorted(stacks, key=lambda stack: stack[1].shape[1])
+        self.names = [name for names, _ in ordered for name in names]
+        self.sizes = [values.shape[1] for names, values in ordered for _ in names]
+        self.rows = torch.cat([values.flatten(0, 1) for _, values in ordered])
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Joined[K]":
         """Replace the rows, (R, ...), by a function of them."""
@@ -104,149 +65,106 @@ class Joined(Generic[K]):
 
     def repeat(self, values: Sequence[float]) -> Tensor:
         """Repeat the value of each tensor for its rows, (R,)."""
-        dtype = np.float64 if self.rows.dtype == torch.float64 else np.float32
-        return torch.from_numpy(np.repeat(np.array(values, dtype), self.sizes)).to(self.rows)
+        return torch.from_numpy(np.repeat(values, self.sizes)).to(self.rows)
 
     def split(self) -> dict[K, Tensor]:
         """The tensors by name, as views."""
         return dict(zip(self.names, self.rows.split(self.sizes), strict=True))
 
+    def stacks(self) -> list[Tensor]:
+        """All tensors, (n, rows, ...) for each number of rows, as views."""
+        counts = [(len(list(run)), size) for size, run in groupby(self.sizes)]
+        parts = self.rows.split([count * size for count, size in counts])
+        return [part.unflatten(0, shape) for part, shape in zip(parts, counts, strict=True)]
 
-@dataclass(frozen=True)
+
 class Predicted:
     """All parameters of several networks.
 
-    Attributes:
+    Args:
         dense: Matrices and kernels.
-        products: Matrices that are predicted as products of factors.
+        products: Matrices that stay products of factors.
         vectors: Vectors.
     """
 
-    dense: Sequence[Stack[Name]]
-    products: Sequence[Products]
-    vectors: Joined[Name]
+    def __init__(self, dense: Sequence[Stack[Name]], products: Sequence[Products], vectors: Joined[Name]) -> None:
+        self.dense, self.products, self.vectors = dense, products, vectors
 
     @cached_property
     def factors(self) -> Joined[tuple[Name, int]]:
-        """The factors s A (side 0) and B (side 1) of all products."""
-        stacks: list[Stack[tuple[Name, int]]] = []
-        scales: dict[tuple[Name, int], float] = {}
+        """The factors A (side 0) and B (side 1) of all products."""
+        stacks = []
         for product in self.products:
-            stacks.append(Stack([(name, 0) for name in product.names], product.a))
-            stacks.append(Stack([(name, 1) for name in product.names], product.b))
-            scales.update(zip(stacks[-2].names, product.scales, strict=True))
-        joined = Joined(stacks)
-        of_rows = joined.repeat([scales.get(name, 1.0) for name in joined.names])
-        return joined.map(lambda rows: rows.mul_(of_rows[:, None]))
+            for side, values in enumerate(product.factors):
+                stacks.append(([(name, side) for name in product.names], values))
+        return Joined(stacks)
 
-    def by_name(self, count: int, inputs: int | None = None) -> list[dict[str, Tensor]]:
-        """The parameters of each of so many networks by name.
-
-        Args:
-            count: Number of networks.
-            inputs: Vectors that a layer multiplies: products that are slower than the matrix for so many stay
-                :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor`. None multiplies all factors.
-        """
-        vectors = self.vectors.split()
-        tensors = dict(vectors)
-        dense = [*self.dense, *(product.dense() for product in self.products if inputs is None)]
-        if self.products and inputs is not None:
-            products, low_rank = self._executable(inputs, vectors)
-            dense += products
-            tensors.update(low_rank)
-        for stack in dense:
-            tensors.update(zip(stack.names, stack.values.unbind(), strict=True))
+    def by_name(self, count: int) -> list[dict[str, Tensor]]:
+        """The parameters of each of so many networks by name; products are low-rank tensors."""
+        tensors = self.vectors.split()
+        if self.products:
+            tensors |= self._low_rank_tensors(tensors)
+        for names, values in self.dense:
+            tensors.update(zip(names, values.unbind(), strict=True))
         networks: list[dict[str, Tensor]] = [{} for _ in range(count)]
         for (network, name), tensor in tensors.items():
             networks[network][name] = tensor
         return networks
 
-    def _executable(
-        self, inputs: int, vectors: Mapping[Name, Tensor]
-    ) -> tuple[list[Stack[Name]], dict[Name, LowRankTensor]]:
-        """The products with so many vectors: those that are faster as matrices, and the others by name."""
-        whole = {name for product in self.products if product.is_slow(inputs) for name in product.names}
-        biases: dict[Name, Tensor] = {}
-        for network, name in {name for name, _ in self.factors.names} - whole:
-            bias = vectors.get((network, name.removesuffix("weight") + "bias"))
-            if bias is not None:
-                biases[network, name] = bias
-        rows, ones = self._padded(biases)
-        keys: list[tuple[Name, int]] = []
-        sizes: list[int] = []
-        for names, size in self.factors.groups:
-            is_whole = names[0][0] in whole
-            keys += names[:1] if is_whole else names
-            sizes += [len(names) * size] if is_whole else [size] * len(names)
-        factors = dict(zip(keys, rows.split(sizes), strict=True))
-        dense, low_rank = [], {}
-        for product in self.products:
-            count = len(product.names)
-            if product.names[0] in whole:
-                a, b = (factors[product.names[0], side].unflatten(0, (count, -1)) for side in (0, 1))
-                dense.append(replace(product, a=a, b=b, scales=[1.0]).dense())
-                continue
-            for each in product.names:
-                left, right = factors[each, int(product.transposed)], factors[each, int(not product.transposed)]
-                low_rank[each] = LowRankTensor(left, right.T, biases.get(each) if ones is not None else None, ones)
-        return dense, low_rank
+    def _low_rank_tensors(self, vectors: Mapping[Name, Tensor]) -> dict[Name, LowRankTensor]:
+        """The products by name.
 
-    def _padded(self, biases: Mapping[Name, Tensor]) -> tuple[Tensor, Tensor | None]:
-        """Pad the rank to a multiple of 16, because products with other sizes are a tenth slower.
-
-        Args:
-            biases: Biases of layers; the first additional column of A holds them, so that the product with A adds them.
-
-        Returns:
-            The rows of all factors, and a row that is 1 in that column alone; None without padding.
+        The rank is padded to a multiple of 16, because products with other sizes are a tenth slower. The first
+        additional column of the factor with the outputs holds the layer's bias, so that the product adds it.
         """
-        rows, rank = self.factors.rows, self.factors.rows.shape[1]
-        if rank % 16 == 0:
-            return rows, None
-        zeros = rows.new_zeros(len(rows), -rank % 16)
-        column = [
-            biases[name] if side == 0 and name in biases else zeros[:size, 0]
-            for (name, side), size in zip(self.factors.names, self.factors.sizes, strict=True)
-        ]
-        padded = torch.cat([rows, torch.cat(column)[:, None], zeros[:, 1:]], dim=1)
-        return padded, torch.from_numpy(np.arange(padded.shape[1]) == rank).to(padded)
+        names, sizes, rows = self.factors.names, self.factors.sizes, self.factors.rows
+        outputs = {name: product.outputs for product in self.products for name in product.names}
+        biases: dict[Name, Tensor] = {}
+        ones = None
+        rank = rows.shape[1]
+        if rank % 16:
+            zeros = rows.new_zeros(len(rows), -rank % 16)
+            for network, name in outputs:
+                bias = vectors.get((network, name.removesuffix("weight") + "bias"))
+                if bias is not None:
+                    biases[network, name] = bias
+            column = [
+                biases[name] if name in biases and side == outputs[name] else zeros[:size, 0]
+                for (name, side), size in zip(names, sizes, strict=True)
+            ]
+            rows = torch.cat([rows, torch.cat(column)[:, None], zeros[:, 1:]], dim=1)
+            ones = torch.from_numpy(np.arange(rows.shape[1]) == rank).to(rows)
+        factors = dict(zip(names, rows.split(sizes), strict=True))
+        return {name: LowRankTensor(factors[name, 0], factors[name, 1].T, biases.get(name), ones) for name in outputs}
 
     def sum_of_norms(self) -> Tensor:
         """Σ ‖W‖_F over all parameters, a scalar in float32 or float64. The gradient of a zero norm is zero."""
-        stacks = [stack.values for stack in self.dense]
-        total: Tensor = _SumOfNorms.apply(self.vectors.sizes, self.vectors.rows, *stacks)
+        total: Tensor = _SumOfNorms.apply(*self.vectors.stacks(), *(values for _, values in self.dense))
         if self.products:
-            places = {name: place for place, name in enumerate(self.factors.names)}
-            partners = [places[name, 1 - side] for name, side in self.factors.names]
-            products: Tensor = _SumOfProductNorms.apply(self.factors.sizes, partners, self.factors.rows)
-            total = total + products
+            places = {factor: place for place, factor in enumerate(self.factors.names)}
+            partners = [places[name, 1 - side] for name, side in places]
+            total = total + _SumOfProductNorms.apply(partners, *self.factors.stacks())
         return total
 
 
 class _SumOfNorms(torch.autograd.Function):
-    """Sum of the Frobenius norms of vectors and of stacked tensors."""
+    """Sum of the Frobenius norms of stacked tensors."""
 
     @staticmethod
-    def forward(ctx: Any, sizes: Sequence[int], vectors: Tensor, *stacks: Tensor) -> Tensor:
-        """Numbers of vectors of these sizes, (R,), and stacks, (n, ...) -> scalar."""
-        parts = [_wide(vectors).split(sizes), *(_wide(stack).unbind() for stack in stacks)]
-        norms = torch.stack(torch._foreach_norm(list(chain(*parts))))
-        ctx.save_for_backward(norms, vectors, *stacks)
-        ctx.sizes = sizes
+    def forward(ctx: Any, *stacks: Tensor) -> Tensor:
+        """Stacks (n, ...) -> scalar."""
+        norms = torch.stack(torch._foreach_norm([tensor for stack in stacks for tensor in _wide(stack).unbind()]))
+        ctx.save_for_backward(norms, *stacks)
         return norms.sum()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Compute the gradients of the vectors and the stacks, in their shapes."""
-        norms, vectors, *stacks = ctx.saved_tensors
-        shares = _share(gradient, norms).split([len(ctx.sizes), *map(len, stacks)])
-        repeats = torch.tensor(ctx.sizes, device=norms.device)
-        scales = [shares[0].repeat_interleave(repeats, output_size=len(vectors))]
-        for stack, share in zip(stacks, shares[1:], strict=True):
-            scales.append(share.view(-1, *[1] * (stack.ndim - 1)))
-        of_tensors = [(_wide(t) * scale).to(t.dtype) for t, scale in zip((vectors, *stacks), scales, strict=True)]
-        return None, *of_tensors
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        """Compute the gradients of the stacks, in their shapes."""
+        norms, *stacks = ctx.saved_tensors
+        shares = _share(gradient, norms).split([len(stack) for stack in stacks])
+        pairs = zip(stacks, shares, strict=True)
+        return tuple((_wide(t) * share.view(-1, *[1] * (t.ndim - 1))).to(t.dtype) for t, share in pairs)
 
 
 class _SumOfProductNorms(torch.autograd.Function):
@@ -256,45 +174,23 @@ class _SumOfProductNorms(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, sizes: Sequence[int], partners: Sequence[int], rows: Tensor) -> Tensor:
-        """Sum the norms.
-
-        Args:
-            ctx: Autograd's context.
-            sizes: Number of rows of each factor, in increasing order.
-            partners: Index of the factor with which each is multiplied.
-            rows: Rows of all factors, (R, r).
-
-        Returns:
-            Scalar.
-        """
-        ctx.shapes = [(len(list(run)), size) for size, run in groupby(sizes)]
-        with torch.autocast(rows.device.type, enabled=False):
-            grams = torch.cat([part.mT @ part for part in _of_shapes(_wide(rows), ctx.shapes)])
+    def forward(ctx: Any, partners: Sequence[int], *stacks: Tensor) -> Tensor:
+        """Factors (n, rows, r), and index of the factor with which each is multiplied -> scalar."""
+        with torch.autocast(stacks[0].device.type, enabled=False):
+            grams = torch.cat([wide.mT @ wide for wide in map(_wide, stacks)])
         of_partners = grams[partners]
         norms = (grams * of_partners).sum((1, 2)).clamp(min=0).sqrt()  # of each product, at both of its factors
-        ctx.save_for_backward(rows, norms, of_partners)
+        ctx.save_for_backward(norms, of_partners, *stacks)
         return norms.sum() / 2
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Compute the gradient of the rows, (R, r)."""
-        rows, norms, of_partners = ctx.saved_tensors
-        weighted = (of_partners * _share(gradient, norms)[:, None, None]).split([count for count, _ in ctx.shapes])
-        wide = _wide(rows)
-        of_rows = torch.empty_like(wide)
-        parts = zip(_of_shapes(wide, ctx.shapes), weighted, _of_shapes(of_rows, ctx.shapes), strict=True)
-        with torch.autocast(rows.device.type, enabled=False):
-            for part, gram, out in parts:
-                torch.bmm(part, gram, out=out)
-        return None, None, of_rows.to(rows.dtype)
-
-
-def _of_shapes(rows: Tensor, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Split rows, (R, r), into (count, size, r)."""
-    parts = rows.split([count * size for count, size in shapes])
-    return [part.view(*shape, -1) for part, shape in zip(parts, shapes, strict=True)]
+        """Compute the gradients of the factors, in their shapes."""
+        norms, of_partners, *stacks = ctx.saved_tensors
+        weighted = (of_partners * _share(gradient, norms)[:, None, None]).split([len(stack) for stack in stacks])
+        with torch.autocast(norms.device.type, enabled=False):
+            return None, *((_wide(t) @ gram).to(t.dtype) for t, gram in zip(stacks, weighted, strict=True))
 
 
 def _share(gradient: Tensor, norms: Tensor) -> Tensor:

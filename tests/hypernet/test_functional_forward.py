@@ -72,8 +72,9 @@ def test_low_rank_parameters_give_the_values_norms_and_gradients_of_dense_ones(
     inputs, results = inputs_of(architecture, torch.double).to(device), []
     for dense in (True, False):
         net.zero_grad()
-        joined = net.predict_joined([computational_graph(architecture, net.config.convention)])
-        (parameters,) = joined.by_name(1, None if dense else 0)
+        graph = computational_graph(architecture, net.config.convention)
+        joined = net.predict_joined([graph], inputs=None if dense else 0)
+        (parameters,) = joined.by_name(1)
         add_class_token(architecture, parameters)
         assert any(isinstance(p, LowRankTensor) for p in parameters.values()) is not dense
         logits = functional_forward(architecture, parameters, inputs)

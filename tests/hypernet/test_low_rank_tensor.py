@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from lgx.hypernet.low_rank_tensor import LowRankTensor, dense_is_faster
-from lgx.hypernet.predicted import Joined, Predicted, Products, Stack
+from lgx.hypernet.predicted import Joined, Predicted, Products
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,11 @@ def predicted(products, dense=(), vectors=()):
     """Predicted parameters: factors A (n, out, r) and B (n, in, r), tensors (n, ...), and vectors (n, size)."""
 
     def named(kind, tensors):
-        return [Stack([(0, f"{kind}.{i}.{j}") for j in range(len(t))], t) for i, t in enumerate(tensors)]
+        return [([(0, f"{kind}.{i}.{j}") for j in range(len(t))], t) for i, t in enumerate(tensors)]
 
-    stacks = [
-        Products(stack.names, a, b, [1.0] * len(a), False)
-        for stack, (a, b) in zip(named("p", [a for a, _ in products]), products, strict=True)
-    ]
-    return Predicted(named("d", dense), stacks, Joined(named("v", vectors)))
+    names = [names for names, _ in named("p", [a for a, _ in products])]
+    products = [Products(each, pair, 0) for each, pair in zip(names, products, strict=True)]
+    return Predicted(named("d", dense), products, Joined(named("v", vectors)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16, torch.float16])
@@ -108,26 +106,28 @@ def test_autocast_computes_in_low_precision(pair):
         assert F.linear(x.double(), LowRankTensor(*pair), bias.double()).dtype == torch.double
 
 
-@pytest.mark.parametrize("rank", [24, 4], ids=["near the size", "far below"])
-@pytest.mark.parametrize("transposed", [False, True])
-def test_products_are_multiplied_if_their_rank_is_near_their_size_and_hold_their_bias_otherwise(rank, transposed):
-    a, b = (torch.randn(2, size, rank, dtype=torch.double, requires_grad=True) for size in (32, 40))
+@pytest.mark.parametrize("outputs", [0, 1], ids=["linear", "transposed"])
+def test_products_hold_the_bias_of_their_layer(outputs):
+    factors = [torch.randn(2, size, 4, dtype=torch.double, requires_grad=True) for size in (32, 40)]
     biases = torch.randn(2, 32, dtype=torch.double, requires_grad=True)
-    names = [(0, "one.weight"), (0, "two.weight")]
-    products = Products(names, a, b, [0.5, 2.0], transposed)
-    joined = Predicted([], [products], Joined([Stack([(0, "one.bias"), (0, "two.bias")], biases)]))
+    products = Products([(0, "one.weight"), (0, "two.weight")], (factors[outputs], factors[1 - outputs]), outputs)
+    (tensors,) = Predicted([], [products], Joined([([(0, "one.bias"), (0, "two.bias")], biases)])).by_name(1)
     x, results = torch.randn(200, 40, dtype=torch.double), []
-    for tensors in (joined.by_name(1, len(x))[0], joined.by_name(1)[0]):
-        assert isinstance(tensors["two.weight"], LowRankTensor) is (rank == 4 and bool(results) is False)
+    for factored in (True, False):
+        weights = (
+            [tensors["one.weight"], tensors["two.weight"]]
+            if factored
+            else [*products.factors[0] @ products.factors[1].mT]
+        )
+        of_layers = zip(weights, [tensors["one.bias"], tensors["two.bias"]] if factored else biases, strict=True)
+        assert all(isinstance(weight, LowRankTensor) is factored for weight in weights)
         y = sum(
-            torch.addmm(tensors[f"{name}.bias"], x, tensors[f"{name}.weight"]).square().sum() if transposed
-            else F.linear(x, tensors[f"{name}.weight"], tensors[f"{name}.bias"]).square().sum()
-            for name in ("one", "two")
-        )  # fmt: skip
-        results.append((y, *torch.autograd.grad(y, (a, b, biases))))
+            (torch.addmm(bias, x, weight) if outputs else F.linear(x, weight, bias)).square().sum()
+            for weight, bias in of_layers
+        )
+        results.append((y, *torch.autograd.grad(y, (*factors, biases), retain_graph=True)))
     for found, wanted in zip(*results, strict=True):
         torch.testing.assert_close(found, wanted)
-    torch.testing.assert_close(joined.by_name(1)[0]["two.weight"], 2 * (b[1] @ a[1].T if transposed else a[1] @ b[1].T))
 
 
 def test_few_rows_do_not_pay_for_the_product():
