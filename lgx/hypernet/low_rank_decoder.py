@@ -4,7 +4,7 @@ Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 """
 
 from collections.abc import Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -68,20 +68,18 @@ class _SlicedLinear(torch.autograd.Function):
         ctx: Any, weight: Tensor, bias: Tensor, inputs: Tensor, slices: Sequence[OutputSlice]
     ) -> tuple[Tensor, ...]:
         """(out, in), (out,), (N, length, in) -> (n, stop - start) for each slice."""
-        size = len(weight)
-        needed, ctx.pieces = _plan(slices, inputs.shape[:2], size)
-        order = np.argsort(-needed, kind="stable")[: np.count_nonzero(needed)]
-        ctx.used = torch.from_numpy(order).to(weight.device)
         # On a GPU one pass over the weight is faster than many small products.
-        step = BLOCK_SIZE if weight.is_cpu else size
-        ctx.blocks = [(slice(np.count_nonzero(needed > i)), slice(i, i + step)) for i in range(0, needed.max(), step)]
-        used = inputs.flatten(0, 1).index_select(0, ctx.used)
-        computed = used.new_empty(len(used), size)
-        for rows, out in ctx.blocks:
-            torch.addmm(bias[out], used[rows], weight[out].T, out=computed[rows, out])
+        step = BLOCK_SIZE if weight.is_cpu else len(weight)
+        needed, ctx.pieces = _plan(slices, inputs.shape[:2], len(weight), step)
+        order = np.argsort(-needed, kind="stable")[: np.count_nonzero(needed)]
+        ctx.order = torch.from_numpy(order).to(weight.device)
+        used = inputs.flatten(0, 1).index_select(0, ctx.order)
+        starts = range(0, len(weight), step)
+        ctx.blocks = [(slice(np.count_nonzero(needed > start)), slice(start, start + step)) for start in starts]
+        computed = [torch.addmm(bias[out], used[rows], weight[out].T) for rows, out in ctx.blocks]
         ctx.save_for_backward(weight, inputs, used)
         results = tuple(used.new_empty(len(inputs[part.nodes]), part.stop - part.start) for part in slices)
-        pieces = [computed[piece.rows, piece.outputs] for piece in ctx.pieces]
+        pieces = [computed[piece.block][piece.rows, piece.outputs] for piece in ctx.pieces]
         torch._foreach_copy_([results[piece.index][:, piece.columns] for piece in ctx.pieces], pieces)
         return results
 
@@ -90,44 +88,50 @@ class _SlicedLinear(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of weight, bias and inputs, in their shapes."""
         weight, inputs, used = ctx.saved_tensors
-        of_computed = used.new_zeros(len(used), len(weight))
+        of_used, of_inputs = torch.zeros_like(used), torch.zeros_like(inputs)
+        of_weight, of_bias = torch.empty_like(weight), weight.new_empty(len(weight))
+        of_computed = [weight.new_zeros(rows.stop, len(weight[out])) for rows, out in ctx.blocks]
         of_pieces = [gradients[piece.index][:, piece.columns] for piece in ctx.pieces]
-        torch._foreach_add_([of_computed[piece.rows, piece.outputs] for piece in ctx.pieces], of_pieces)
-        of_weight, of_used = torch.zeros_like(weight), torch.zeros_like(used)
-        for rows, out in ctx.blocks:
-            torch.mm(of_computed[rows, out].T, used[rows], out=of_weight[out])
-            of_used[rows].addmm_(of_computed[rows, out], weight[out])
-        of_inputs = torch.zeros_like(inputs)
-        of_inputs.view(-1, inputs.shape[2]).index_add_(0, ctx.used, of_used)
-        return of_weight, of_computed.sum(dim=0), of_inputs, None
+        torch._foreach_add_([of_computed[piece.block][piece.rows, piece.outputs] for piece in ctx.pieces], of_pieces)
+        for (rows, out), gradient in zip(ctx.blocks, of_computed, strict=True):
+            torch.mm(gradient.T, used[rows], out=of_weight[out])
+            torch.sum(gradient, dim=0, out=of_bias[out])
+            of_used[rows].addmm_(gradient, weight[out])
+        of_inputs.view(-1, inputs.shape[2]).index_add_(0, ctx.order, of_used)
+        return of_weight, of_bias, of_inputs, None
 
 
 class _Piece(NamedTuple):
-    """The part of a slice that is computed from one input of each node: its columns, and which rows and outputs."""
+    """What a block has of a slice, from one input of each node: which columns of the slice are which of its outputs."""
 
     index: int
     columns: slice
+    block: int
     rows: slice
     outputs: slice
 
 
-def _plan(slices: Sequence[OutputSlice], shape: Sequence[int], size: int) -> tuple[NDArray[np.int64], list[_Piece]]:
+def _plan(
+    slices: Sequence[OutputSlice], shape: Sequence[int], size: int, step: int
+) -> tuple[NDArray[np.int64], list[_Piece]]:
     """How many outputs each input, (N * length,), needs, and all pieces; their rows are sorted by this number."""
     parts = []
     needed = np.zeros(shape, np.int64)
-    for i, (nodes, start, stop) in enumerate(slices):
-        for row in range(start // size, -(-stop // size)):
-            outputs = slice(max(start - row * size, 0), min(stop - row * size, size))
-            needed[nodes, row] = np.maximum(needed[nodes, row], outputs.stop)
-            parts.append((i, row, outputs))
+    for i, (nodes, first, last) in enumerate(slices):
+        for row in range(first // size, -(-last // size)):
+            start, stop = max(first - row * size, 0), min(last - row * size, size)
+            needed[nodes, row] = np.maximum(needed[nodes, row], stop)
+            cuts = [start, *range(start - start % step + step, stop, step), stop]
+            parts += [(i, row, *cut) for cut in pairwise(cuts)]
     ranks = np.argsort(np.argsort(-needed, axis=None, kind="stable")).reshape(shape)
     pieces = []
-    for i, row, outputs in parts:
+    for i, row, start, stop in parts:
         rows = ranks[slices[i].nodes, row]
-        first = row * size + outputs.start - slices[i].start
-        columns = slice(first, first + outputs.stop - outputs.start)
-        step = int(np.ptp(rows[:2])) or 1  # inputs of one node that need the same number are neighbors
-        pieces.append(_Piece(i, columns, slice(rows[0], rows[-1] + 1, step), outputs))
+        stride = int(np.ptp(rows[:2])) or 1  # inputs of one node that need the same number are neighbors
+        offset = row * size - slices[i].start
+        block = start // step
+        columns, outputs = (slice(start + shift, stop + shift) for shift in (offset, -block * step))
+        pieces.append(_Piece(i, columns, block, slice(rows[0], rows[-1] + 1, stride), outputs))
     return needed.ravel(), pieces
 
 
