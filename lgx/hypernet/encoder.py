@@ -33,8 +33,7 @@ class ShapeEmbedding(nn.Module):
         max_kernel: Largest kernel side.
     """
 
-    channel_rows: Tensor
-    kernel_rows: Tensor
+    rows: Tensor
 
     def __init__(self, width: int, num_classes: int, max_kernel: int) -> None:
         super().__init__()
@@ -48,8 +47,10 @@ class ShapeEmbedding(nn.Module):
         channel_rows[4:8] = torch.where(absent, eight, channel_rows[4:8])
         kernel_rows[2] = kernel_rows[3]
         channel_rows[0], kernel_rows[0] = len(channels), len(kernels)
-        self.register_buffer("channel_rows", channel_rows, persistent=False)
-        self.register_buffer("kernel_rows", kernel_rows, persistent=False)
+        # Rows of channels, and of kernels in a table after that of channels, for each of a shape's four sizes.
+        kernel_rows = F.pad(kernel_rows, (0, len(channel_rows) - len(kernel_rows)), value=len(kernels) - 1)
+        rows = torch.stack([channel_rows, kernel_rows + len(channels) + 1]).repeat_interleave(2, dim=0)
+        self.register_buffer("rows", rows, persistent=False)
 
     def forward(self, shapes: Tensor) -> Tensor:
         """Embed shapes.
@@ -60,20 +61,14 @@ class ShapeEmbedding(nn.Module):
         Returns:
             (..., D).
         """
-        channels = self._look_up(self.channel_rows, self.channels, shapes[..., :2])
-        kernels = self._look_up(self.kernel_rows, self.kernels, shapes[..., 2:])
-        return rearrange(torch.cat([channels, kernels], dim=-2), "... four quarter -> ... (four quarter)")
+        rows = self.rows.gather(1, shapes.clamp(max=self.rows.shape[1] - 1).view(-1, 4).T)
+        embedded = F.embedding(rows.T, torch.cat([self.channels.weight, self.kernels.weight]))
+        return embedded.view(*shapes.shape[:-1], -1)
 
     def has_row_of(self, channels: int, others: Collection[int]) -> bool:
         """Whether a number of channels has the row of one of the others, so that it is trained where they are."""
-        rows = self.channel_rows[torch.tensor([channels, *others]).clamp(max=len(self.channel_rows) - 1)].tolist()
+        rows = self.rows[0, torch.tensor([channels, *others]).clamp(max=self.rows.shape[1] - 1)].tolist()
         return rows[0] in rows[1:]
-
-    @staticmethod
-    def _look_up(rows: Tensor, table: nn.Embedding, sizes: Tensor) -> Tensor:
-        """Rows (..., D / 4) of a table for sizes (...), by the row of each size, (largest + 1,)."""
-        embedded: Tensor = table(rows[sizes.clamp(max=len(rows) - 1)])
-        return embedded
 
 
 def _nearest(sizes: list[int]) -> Tensor:

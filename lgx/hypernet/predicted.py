@@ -65,7 +65,7 @@ class Joined(Generic[K]):
 
     def repeat(self, values: Sequence[float]) -> Tensor:
         """Repeat the value of each tensor for its rows, (R,)."""
-        return torch.from_numpy(np.repeat(values, self.sizes)).to(self.rows)
+        return torch.tensor(np.repeat(values, self.sizes), dtype=self.rows.dtype, device=self.rows.device)
 
     def split(self) -> dict[K, Tensor]:
         """The tensors by name, as views."""
