@@ -41,17 +41,19 @@ class Target:
 
 @dataclass(frozen=True)
 class Factors:
-    """Weights of n nodes as low-rank products A Bᵀ.
+    """Weights of n nodes as low-rank products s A Bᵀ.
 
     Attributes:
         a: A, (n, out * kernel height, r).
         b: B, (n, in * kernel width, r).
         kernel: Kernel height and width.
+        scale: s.
     """
 
     a: Tensor
     b: Tensor
     kernel: tuple[int, int]
+    scale: float = 1.0
 
     def to_dense(self) -> Tensor:
         """Multiply the factors.
@@ -155,8 +157,9 @@ def postprocess(
     if isinstance(decoded, Factors) and len(shape) == 2:  # tiling repeats rows of both factors
         count, _, rank = decoded.a.shape
         a = _deinterleaved(tile(decoded.a, (count, shape[0], rank)), node.fused)
-        b = tile(decoded.b * scale, (count, shape[1], rank))
-        return {"{0}": Factors(b, a, (1, 1)) if node.form == "transposed" else Factors(a, b, (1, 1))}
+        b = tile(decoded.b, (count, shape[1], rank))
+        factors = (b, a) if node.form == "transposed" else (a, b)
+        return {"{0}": Factors(*factors, (1, 1), scale)}
     weights = _dense_tensor(decoded) * scale
     weights = tile(weights, (len(weights), *shape, 1, 1)[:5]).reshape(-1, *shape)
     return {"{0}": weights.mT.contiguous() if node.form == "transposed" else weights}

@@ -280,9 +280,9 @@ class Hypernet(nn.Module):
                 elif isinstance(values, Tensor):
                     dense.append((names, values))
                 elif inputs is None or dense_is_faster(inputs, values.a.shape[1], *values.b.shape[1:]):
-                    dense.append((names, values.a @ values.b.mT))
+                    dense.append((names, values.a @ (values.b * values.scale).mT))
                 else:
-                    products.append(Products(names, (values.a, values.b), int(kind.form == "transposed")))
+                    products.append(Products(names, (values.a, values.b), values.scale, int(kind.form == "transposed")))
         joined = Joined(vectors)
         slopes = joined.repeat([NORM_SLOPE if name in norm_weights else BIAS_SLOPE for name in joined.names])
         offsets = joined.repeat([1.0 if name in norm_weights else 0.0 for name in joined.names])

@@ -26,16 +26,18 @@ Stack = tuple[Sequence[K], Tensor]
 
 @dataclass(frozen=True)
 class Products:
-    """Matrices A Bᵀ, whose factors have the same shapes.
+    """Matrices s A Bᵀ, whose factors have the same shapes.
 
     Attributes:
         names: Name of each.
         factors: A, (n, rows, r), and B, (n, columns, r).
+        scale: s.
         outputs: Which factor has a row for each output of the layer: 0 for A, 1 for B.
     """
 
     names: Sequence[Name]
     factors: tuple[Tensor, Tensor]
+    scale: float
     outputs: int
 
 
@@ -65,7 +67,8 @@ class Joined(Generic[K]):
 
     def repeat(self, values: Sequence[float]) -> Tensor:
         """Repeat the value of each tensor for its rows, (R,)."""
-        return torch.tensor(np.repeat(values, self.sizes), dtype=self.rows.dtype, device=self.rows.device)
+        dtype = np.float64 if self.rows.dtype == torch.float64 else np.float32
+        return torch.from_numpy(np.repeat(np.array(values, dtype), self.sizes)).to(self.rows)
 
     def split(self) -> dict[K, Tensor]:
         """The tensors by name, as views."""
@@ -92,12 +95,15 @@ class Predicted:
 
     @cached_property
     def factors(self) -> Joined[tuple[Name, int]]:
-        """The factors A (side 0) and B (side 1) of all products."""
-        stacks = []
+        """The factors A (side 0) and s B (side 1) of all products."""
+        stacks, scales = [], {}
         for product in self.products:
             for side, values in enumerate(product.factors):
                 stacks.append(([(name, side) for name in product.names], values))
-        return Joined(stacks)
+                scales.update(dict.fromkeys(stacks[-1][0], product.scale if side else 1.0))
+        joined = Joined(stacks)
+        of_rows = joined.repeat([scales[factor] for factor in joined.names])
+        return joined.map(lambda rows: rows.mul_(of_rows[:, None]))
 
     def by_name(self, count: int) -> list[dict[str, Tensor]]:
         """The parameters of each of so many networks by name; products are low-rank tensors."""

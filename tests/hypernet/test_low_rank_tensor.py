@@ -37,7 +37,7 @@ def predicted(products, dense=(), vectors=()):
         return [([(0, f"{kind}.{i}.{j}") for j in range(len(t))], t) for i, t in enumerate(tensors)]
 
     names = [names for names, _ in named("p", [a for a, _ in products])]
-    products = [Products(each, pair, 0) for each, pair in zip(names, products, strict=True)]
+    products = [Products(each, pair, 1.0, 0) for each, pair in zip(names, products, strict=True)]
     return Predicted(named("d", dense), products, Joined(named("v", vectors)))
 
 
@@ -110,14 +110,14 @@ def test_autocast_computes_in_low_precision(pair):
 def test_products_hold_the_bias_of_their_layer(outputs):
     factors = [torch.randn(2, size, 4, dtype=torch.double, requires_grad=True) for size in (32, 40)]
     biases = torch.randn(2, 32, dtype=torch.double, requires_grad=True)
-    products = Products([(0, "one.weight"), (0, "two.weight")], (factors[outputs], factors[1 - outputs]), outputs)
+    products = Products([(0, "one.weight"), (0, "two.weight")], (factors[outputs], factors[1 - outputs]), 2.0, outputs)
     (tensors,) = Predicted([], [products], Joined([([(0, "one.bias"), (0, "two.bias")], biases)])).by_name(1)
     x, results = torch.randn(200, 40, dtype=torch.double), []
     for factored in (True, False):
         weights = (
             [tensors["one.weight"], tensors["two.weight"]]
             if factored
-            else [*products.factors[0] @ products.factors[1].mT]
+            else [*2 * products.factors[0] @ products.factors[1].mT]
         )
         of_layers = zip(weights, [tensors["one.bias"], tensors["two.bias"]] if factored else biases, strict=True)
         assert all(isinstance(weight, LowRankTensor) is factored for weight in weights)
