@@ -48,12 +48,14 @@ class Factors:
         b: B, (n, in * kernel width, r).
         kernel: Kernel height and width.
         scale: s.
+        transposed: Whether the model stores s B Aᵀ instead, which has no kernel.
     """
 
     a: Tensor
     b: Tensor
     kernel: tuple[int, int]
     scale: float = 1.0
+    transposed: bool = False
 
     def to_dense(self) -> Tensor:
         """Multiply the factors.
@@ -158,8 +160,7 @@ def postprocess(
         count, _, rank = decoded.a.shape
         a = _deinterleaved(tile(decoded.a, (count, shape[0], rank)), node.fused)
         b = tile(decoded.b, (count, shape[1], rank))
-        factors = (b, a) if node.form == "transposed" else (a, b)
-        return {"{0}": Factors(*factors, (1, 1), scale)}
+        return {"{0}": Factors(a, b, (1, 1), scale, node.form == "transposed")}
     weights = _dense_tensor(decoded) * scale
     weights = tile(weights, (len(weights), *shape, 1, 1)[:5]).reshape(-1, *shape)
     return {"{0}": weights.mT.contiguous() if node.form == "transposed" else weights}

@@ -17,6 +17,7 @@ from lgx.hypernet.decoder import (
     NORM_SLOPE,
     ConvDecoder,
     Decoder,
+    Factors,
     Target,
     TargetKind,
     attention_gain,
@@ -26,7 +27,7 @@ from lgx.hypernet.encoder import Encoder
 from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, is_token_embedding
 from lgx.hypernet.low_rank_decoder import Layout, LowRankDecoder
 from lgx.hypernet.low_rank_tensor import dense_is_faster
-from lgx.hypernet.predicted import Joined, Name, Predicted, Products, Stack
+from lgx.hypernet.predicted import Joined, Name, Predicted, Stack
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ class Hypernet(nn.Module):
         members = list(chain(*(groups[key] for key in targets)))
         x = embedded[[g for g, _, _ in members], [n for _, n, _ in members]]  # nodes with a parameter, group by group
         dense: list[Stack[Name]] = []
-        products: list[Products] = []
+        products: list[tuple[Sequence[Name], Factors]] = []
         vectors: list[Stack[Name]] = []
         norm_weights: set[Name] = set()
         for key, decoded in zip(targets, self.decoder.decode(x, list(targets.values())), strict=True):
@@ -280,13 +281,15 @@ class Hypernet(nn.Module):
                 elif isinstance(values, Tensor):
                     dense.append((names, values))
                 elif inputs is None or dense_is_faster(inputs, values.a.shape[1], *values.b.shape[1:]):
-                    dense.append((names, values.a @ (values.b * values.scale).mT))
+                    left, right = (values.b, values.a) if values.transposed else (values.a, values.b)
+                    dense.append((names, left * values.scale @ right.mT))
                 else:
-                    products.append(Products(names, (values.a, values.b), values.scale, int(kind.form == "transposed")))
+                    products.append((names, values))
         joined = Joined(vectors)
         slopes = joined.repeat([NORM_SLOPE if name in norm_weights else BIAS_SLOPE for name in joined.names])
         offsets = joined.repeat([1.0 if name in norm_weights else 0.0 for name in joined.names])
-        return Predicted(dense, products, joined.map(lambda rows: torch.tanh(rows * slopes) + offsets))
+        joined.rows = torch.tanh(joined.rows * slopes) + offsets
+        return Predicted(dense, products, joined)
 
     def tiled_parameters(self, graph: Graph) -> list[str]:
         """Names of the parameters that are tiled because they have more outputs or inputs than ``max_shape``.

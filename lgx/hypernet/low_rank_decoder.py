@@ -80,7 +80,7 @@ class _SlicedLinear(torch.autograd.Function):
         ctx.save_for_backward(weight, inputs, used)
         results = tuple(used.new_empty(len(inputs[part.nodes]), part.stop - part.start) for part in slices)
         pieces = [computed[piece.block][piece.rows, piece.outputs] for piece in ctx.pieces]
-        torch._foreach_copy_([results[piece.index][:, piece.columns] for piece in ctx.pieces], pieces)
+        torch._foreach_copy_([results[piece.part][:, piece.columns] for piece in ctx.pieces], pieces)
         return results
 
     @staticmethod
@@ -91,7 +91,7 @@ class _SlicedLinear(torch.autograd.Function):
         of_used, of_inputs = torch.zeros_like(used), torch.zeros_like(inputs)
         of_weight, of_bias = torch.empty_like(weight), weight.new_empty(len(weight))
         of_computed = [weight.new_zeros(rows.stop, len(weight[out])) for rows, out in ctx.blocks]
-        of_pieces = [gradients[piece.index][:, piece.columns] for piece in ctx.pieces]
+        of_pieces = [gradients[piece.part][:, piece.columns] for piece in ctx.pieces]
         torch._foreach_add_([of_computed[piece.block][piece.rows, piece.outputs] for piece in ctx.pieces], of_pieces)
         for (rows, out), gradient in zip(ctx.blocks, of_computed, strict=True):
             torch.mm(gradient.T, used[rows], out=of_weight[out])
@@ -104,7 +104,7 @@ class _SlicedLinear(torch.autograd.Function):
 class _Piece(NamedTuple):
     """What a block has of a slice, from one input of each node: which columns of the slice are which of its outputs."""
 
-    index: int
+    part: int
     columns: slice
     block: int
     rows: slice

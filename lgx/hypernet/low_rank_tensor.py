@@ -137,8 +137,9 @@ class LowRankTensor(Tensor):
     Args:
         a: A, (out, r).
         b: B, (r, in).
-        bias: The layer's bias, if a column of the factor with the outputs holds it, where the other factor is zero.
-        ones: (r,), 1 at this column and 0 elsewhere: added to the product with the other factor, it adds the bias
+        bias: The layer's bias.
+        ones: If a column of the factor with the outputs holds the bias, where the other factor is zero, (r,), 1 at this
+            column and 0 elsewhere: added to the product with the other factor, it adds the bias
             without an operation for it, and its gradient needs no sum.
     """
 
@@ -167,7 +168,7 @@ class LowRankTensor(Tensor):
 
     def _linear(self, x: Tensor, inner: Tensor, outer: Tensor, bias: Tensor | None) -> Tensor:
         """Multiply inputs (..., in) by one factor (r, in) and the other (out, r), and add a bias (out,)."""
-        if bias is not None and bias is self.bias:
+        if self.ones is not None and bias is not None and bias is self.bias:
             return factored_linear(x, inner, outer, inner_bias=self.ones)
         return factored_linear(x, inner, outer, bias)
 

@@ -3,8 +3,7 @@
 A GPU computes an operation on a single parameter faster than a CPU starts it. Shapes: n parameters, r rank.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lgx.hypernet.decoder import Factors
 from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 Name = tuple[int, str]
@@ -22,23 +22,6 @@ Name = tuple[int, str]
 K = TypeVar("K")
 Stack = tuple[Sequence[K], Tensor]
 """Names of n tensors of one shape, and the tensors, (n, ...)."""
-
-
-@dataclass(frozen=True)
-class Products:
-    """Matrices s A Bᵀ, whose factors have the same shapes.
-
-    Attributes:
-        names: Name of each.
-        factors: A, (n, rows, r), and B, (n, columns, r).
-        scale: s.
-        outputs: Which factor has a row for each output of the layer: 0 for A, 1 for B.
-    """
-
-    names: Sequence[Name]
-    factors: tuple[Tensor, Tensor]
-    scale: float
-    outputs: int
 
 
 class Joined(Generic[K]):
@@ -59,12 +42,6 @@ class Joined(Generic[K]):
         self.sizes = [values.shape[1] for names, values in ordered for _ in names]
         self.rows = torch.cat([values.flatten(0, 1) for _, values in ordered])
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> "Joined[K]":
-        """Replace the rows, (R, ...), by a function of them."""
-        mapped = copy(self)
-        mapped.rows = function(self.rows)
-        return mapped
-
     def repeat(self, values: Sequence[float]) -> Tensor:
         """Repeat the value of each tensor for its rows, (R,)."""
         dtype = np.float64 if self.rows.dtype == torch.float64 else np.float32
@@ -81,29 +58,31 @@ class Joined(Generic[K]):
         return [part.unflatten(0, shape) for part, shape in zip(parts, counts, strict=True)]
 
 
+@dataclass(frozen=True)
 class Predicted:
     """All parameters of several networks.
 
-    Args:
+    Attributes:
         dense: Matrices and kernels.
-        products: Matrices that stay products of factors.
+        products: Names of matrices that stay products, and their factors.
         vectors: Vectors.
     """
 
-    def __init__(self, dense: Sequence[Stack[Name]], products: Sequence[Products], vectors: Joined[Name]) -> None:
-        self.dense, self.products, self.vectors = dense, products, vectors
+    dense: Sequence[Stack[Name]]
+    products: Sequence[tuple[Sequence[Name], Factors]]
+    vectors: Joined[Name]
 
     @cached_property
     def factors(self) -> Joined[tuple[Name, int]]:
         """The factors A (side 0) and s B (side 1) of all products."""
         stacks, scales = [], {}
-        for product in self.products:
-            for side, values in enumerate(product.factors):
-                stacks.append(([(name, side) for name in product.names], values))
-                scales.update(dict.fromkeys(stacks[-1][0], product.scale if side else 1.0))
+        for names, product in self.products:
+            stacks += [([(name, side) for name in names], values) for side, values in enumerate((product.a, product.b))]
+            scales.update(dict.fromkeys(names, product.scale))
         joined = Joined(stacks)
-        of_rows = joined.repeat([scales[factor] for factor in joined.names])
-        return joined.map(lambda rows: rows.mul_(of_rows[:, None]))
+        of_rows = joined.repeat([scales[name] if side else 1.0 for name, side in joined.names])
+        joined.rows.mul_(of_rows[:, None])
+        return joined
 
     def by_name(self, count: int) -> list[dict[str, Tensor]]:
         """The parameters of each of so many networks by name; products are low-rank tensors."""
@@ -121,27 +100,27 @@ class Predicted:
         """The products by name.
 
         The rank is padded to a multiple of 16, because products with other sizes are a tenth slower. The first
-        additional column of the factor with the outputs holds the layer's bias, so that the product adds it.
+        additional column of A holds the layer's bias, so that the product adds it.
         """
         names, sizes, rows = self.factors.names, self.factors.sizes, self.factors.rows
-        outputs = {name: product.outputs for product in self.products for name in product.names}
-        biases: dict[Name, Tensor] = {}
+        biases = {(g, name): vectors.get((g, name.removesuffix("weight") + "bias")) for (g, name), _ in names}
         ones = None
         rank = rows.shape[1]
         if rank % 16:
             zeros = rows.new_zeros(len(rows), -rank % 16)
-            for network, name in outputs:
-                bias = vectors.get((network, name.removesuffix("weight") + "bias"))
-                if bias is not None:
-                    biases[network, name] = bias
-            column = [
-                biases[name] if name in biases and side == outputs[name] else zeros[:size, 0]
-                for (name, side), size in zip(names, sizes, strict=True)
-            ]
+            column = []
+            for (name, side), size in zip(names, sizes, strict=True):
+                bias = None if side else biases[name]
+                column.append(zeros[:size, 0] if bias is None else bias)
             rows = torch.cat([rows, torch.cat(column)[:, None], zeros[:, 1:]], dim=1)
             ones = torch.from_numpy(np.arange(rows.shape[1]) == rank).to(rows)
         factors = dict(zip(names, rows.split(sizes), strict=True))
-        return {name: LowRankTensor(factors[name, 0], factors[name, 1].T, biases.get(name), ones) for name in outputs}
+        low_rank = {}
+        for of_product, product in self.products:
+            for name in of_product:
+                left, right = factors[name, int(product.transposed)], factors[name, int(not product.transposed)]
+                low_rank[name] = LowRankTensor(left, right.T, biases[name], ones)
+        return low_rank
 
     def sum_of_norms(self) -> Tensor:
         """Σ ‖W‖_F over all parameters, a scalar in float32 or float64. The gradient of a zero norm is zero."""

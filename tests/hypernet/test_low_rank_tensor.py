@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from lgx.hypernet.decoder import Factors
 from lgx.hypernet.low_rank_tensor import LowRankTensor, dense_is_faster
-from lgx.hypernet.predicted import Joined, Predicted, Products
+from lgx.hypernet.predicted import Joined, Predicted
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def predicted(products, dense=(), vectors=()):
         return [([(0, f"{kind}.{i}.{j}") for j in range(len(t))], t) for i, t in enumerate(tensors)]
 
     names = [names for names, _ in named("p", [a for a, _ in products])]
-    products = [Products(each, pair, 1.0, 0) for each, pair in zip(names, products, strict=True)]
+    products = [(each, Factors(*pair, (1, 1))) for each, pair in zip(names, products, strict=True)]
     return Predicted(named("d", dense), products, Joined(named("v", vectors)))
 
 
@@ -106,23 +107,20 @@ def test_autocast_computes_in_low_precision(pair):
         assert F.linear(x.double(), LowRankTensor(*pair), bias.double()).dtype == torch.double
 
 
-@pytest.mark.parametrize("outputs", [0, 1], ids=["linear", "transposed"])
-def test_products_hold_the_bias_of_their_layer(outputs):
-    factors = [torch.randn(2, size, 4, dtype=torch.double, requires_grad=True) for size in (32, 40)]
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_hold_the_bias_of_their_layer(transposed):
+    a, b = factors = [torch.randn(2, size, 4, dtype=torch.double, requires_grad=True) for size in (32, 40)]
     biases = torch.randn(2, 32, dtype=torch.double, requires_grad=True)
-    products = Products([(0, "one.weight"), (0, "two.weight")], (factors[outputs], factors[1 - outputs]), 2.0, outputs)
-    (tensors,) = Predicted([], [products], Joined([([(0, "one.bias"), (0, "two.bias")], biases)])).by_name(1)
+    products = [([(0, "one.weight"), (0, "two.weight")], Factors(a, b, (1, 1), 2.0, transposed))]
+    (tensors,) = Predicted([], products, Joined([([(0, "one.bias"), (0, "two.bias")], biases)])).by_name(1)
     x, results = torch.randn(200, 40, dtype=torch.double), []
     for factored in (True, False):
-        weights = (
-            [tensors["one.weight"], tensors["two.weight"]]
-            if factored
-            else [*2 * products.factors[0] @ products.factors[1].mT]
-        )
+        dense = 2 * (b @ a.mT if transposed else a @ b.mT)
+        weights = [tensors["one.weight"], tensors["two.weight"]] if factored else [*dense]
         of_layers = zip(weights, [tensors["one.bias"], tensors["two.bias"]] if factored else biases, strict=True)
         assert all(isinstance(weight, LowRankTensor) is factored for weight in weights)
         y = sum(
-            (torch.addmm(bias, x, weight) if outputs else F.linear(x, weight, bias)).square().sum()
+            (torch.addmm(bias, x, weight) if transposed else F.linear(x, weight, bias)).square().sum()
             for weight, bias in of_layers
         )
         results.append((y, *torch.autograd.grad(y, (*factors, biases), retain_graph=True)))

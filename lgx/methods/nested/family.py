@@ -98,7 +98,8 @@ class Family(SeveralNetworks, EqualSizes):
     def logits(self, size: Architecture, inputs: Tensor) -> Tensor:
         """See :class:`SlicedNetwork`."""
         network = self.prepare(size).train(self.training)
-        return cast(Tensor, functional_call(network, self.tensors_of(size), (inputs,), tie_weights=False))
+        tensors = self.tensors_of(size, self.parameters_by_name)
+        return cast(Tensor, functional_call(network, tensors, (inputs,), tie_weights=False))
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Loss of the update's size with the labels."""

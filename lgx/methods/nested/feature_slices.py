@@ -58,11 +58,7 @@ class FeatureSlices(SlicedNetwork):
                 layer.weight.data.copy_(torch.eye(len(order))[:, order])
 
     def outputs(
-        self,
-        size: Architecture,
-        inputs: Tensor,
-        real: Tensor | None = None,
-        parameters: Mapping[str, Tensor] | None = None,
+        self, size: Architecture, inputs: Tensor, real: Tensor | None = None, whole: Mapping[str, Tensor] | None = None
     ) -> tuple[Features, Tensor]:
         """What a slice computes: in evaluation the network that is cut, in training with its share of trained weights.
 
@@ -70,12 +66,12 @@ class FeatureSlices(SlicedNetwork):
             size: Its architecture.
             inputs: Images (B, C, H, W), or token ids (B, N).
             real: Which tokens count, (B, N); None for images.
-            parameters: The network's parameters by name, see :func:`~lgx.methods.nested.slicing.for_slices`.
+            whole: The network's parameters by name, see :func:`~lgx.methods.nested.slicing.for_slices`.
 
         Returns:
             Its features, projected to the ancestor's widths, and its logits.
         """
-        whole = self.parameters_by_name if parameters is None else parameters
+        whole = whole or self.parameters_by_name
         tensors = self.tensors_of(size, whole)
         for name, tensor in whole.items():
             if name.startswith("projection."):

@@ -156,14 +156,8 @@ class SlicedNetwork(Distill):
             self._named = self.network, dict(self.network.named_parameters())
         return self._named[1]
 
-    def tensors_of(self, size: Architecture, parameters: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-        """The parameters of a slice: views, as far as it is not narrower in several parts.
-
-        Args:
-            size: Its architecture.
-            parameters: The network's parameters by name.
-        """
-        whole = self.parameters_by_name if parameters is None else parameters
+    def tensors_of(self, size: Architecture, whole: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The slice's part of the network's parameters: views, as far as it is not narrower in several parts."""
         return sliced(whole, self.architecture, size, self.layer_order, training=self.training)
 
     def with_kinds(self, size: Architecture) -> Architecture:

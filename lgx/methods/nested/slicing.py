@@ -125,15 +125,15 @@ class _Copies(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
         """The sum of each parameter's gradients; None where no slice has one."""
         size = len(gradients) // ctx.count
-        total: list[Any] = list(gradients[:size])
-        for start in range(size, len(gradients), size):
-            one: Any = gradients[start : start + size]
-            shared = [i for i in range(size) if total[i] is not None and one[i] is not None]
-            sums: Any = torch._foreach_add([total[i] for i in shared], [one[i] for i in shared]) if shared else []
-            total = [other if each is None else each for each, other in zip(total, one, strict=True)]
-            for i, each in zip(shared, sums, strict=True):
-                total[i] = each
-        return None, *total
+        total: dict[int, Tensor] = {}
+        for start in range(0, len(gradients), size):
+            one = {i: each for i, each in enumerate(gradients[start : start + size]) if each is not None}
+            shared = [i for i in one if i in total]
+            if shared:
+                sums = torch._foreach_add([total[i] for i in shared], [one[i] for i in shared])
+                one |= zip(shared, sums, strict=True)
+            total |= one
+        return None, *map(total.get, range(size))
 
 
 class _Slices(torch.autograd.Function):
