@@ -127,17 +127,15 @@ class GraphBatch:
     """G graphs, padded to N nodes.
 
     Attributes:
-        ops: Operation of each node, int64, (G, N).
         shapes: (out, in, kernel height, kernel width) of each node's parameter, int64, (G, N, 4); zeros without one.
-        places: Rows of each node's in-degree, out-degree and distance from the input in their three tables, one after
-            the other, int64, (G, N, 3).
+        places: Rows of each node's operation, in-degree, out-degree and distance from the input in their tables, one
+            after the other, int64, (G, N, 4).
         lengths: Rows of the pairs of path lengths, forward and backward, that occur, int64, (P, 2). The table has two
             unused rows at its start, as in GHN-3; row 2 stands for "no path".
         pairs: Index of the lengths of each pair of nodes, int64, (G, N, N).
         padding: True for padding, (G, N); None without padding.
     """
 
-    ops: Tensor
     shapes: Tensor
     places: Tensor
     lengths: Tensor
@@ -162,13 +160,13 @@ class GraphBatch:
             distances[g, : counts[g], : counts[g]] = graph.lengths
         edges = distances == 1
         in_degrees, out_degrees = (np.minimum(edges.sum(axis), MAX_DEGREE) for axis in (1, 2))
-        starts = np.cumsum([0, MAX_DEGREE + 1, MAX_DEGREE + 1])
-        places = np.stack([in_degrees, out_degrees, distances[:, 0]], axis=2) + starts
+        starts = np.cumsum([0, len(PRIMITIVES), MAX_DEGREE + 1, MAX_DEGREE + 1])
+        places = np.stack([ops, in_degrees, out_degrees, distances[:, 0]], axis=2) + starts
         codes = distances * (CUTOFF + 1) + distances.swapaxes(1, 2)
         occurs = np.bincount(codes.ravel()) > 0
         lengths = np.stack(np.divmod(np.flatnonzero(occurs), CUTOFF + 1), axis=1) + 2
         pairs = (np.cumsum(occurs) - 1)[codes]
-        parts: list[Any] = [torch.from_numpy(array) for array in (ops, shapes, places, lengths, pairs)]
+        parts: list[Any] = [torch.from_numpy(array) for array in (shapes, places, lengths, pairs)]
         padding = np.arange(most) >= np.array(counts)[:, None]
         parts.append(torch.from_numpy(padding) if padding.any() else None)
         return cls(*parts)

@@ -270,14 +270,12 @@ class Hypernet(nn.Module):
         dense: list[Stack[Name]] = []
         products: list[tuple[Sequence[Name], Factors]] = []
         vectors: list[Stack[Name]] = []
-        norm_weights: set[Name] = set()
         for key, decoded in zip(targets, self.decoder.decode(x, list(targets.values())), strict=True):
             kind = key[0]
             for pattern, values in postprocess(*key, decoded, self.config.class_position_std).items():
                 names = [(g, pattern.format(name, name.removesuffix(".weight"))) for g, _, name in groups[key]]
                 if kind.op in ("ln", "bias"):
                     vectors.append((names, cast(Tensor, values)))
-                    norm_weights.update(names if pattern == "{1}.weight" else ())
                 elif isinstance(values, Tensor):
                     dense.append((names, values))
                 elif inputs is None or dense_is_faster(inputs, values.a.shape[1], *values.b.shape[1:]):
@@ -286,9 +284,9 @@ class Hypernet(nn.Module):
                 else:
                     products.append((names, values))
         joined = Joined(vectors)
-        slopes = joined.repeat([NORM_SLOPE if name in norm_weights else BIAS_SLOPE for name in joined.names])
-        offsets = joined.repeat([1.0 if name in norm_weights else 0.0 for name in joined.names])
-        joined.rows = torch.tanh(joined.rows * slopes) + offsets
+        are_norms = [name.endswith(".weight") for _, name in joined.names]
+        slopes = joined.repeat([NORM_SLOPE if is_norm else BIAS_SLOPE for is_norm in are_norms])
+        joined.rows = torch.tanh(joined.rows * slopes) + joined.repeat(are_norms)
         return Predicted(dense, products, joined)
 
     def tiled_parameters(self, graph: Graph) -> list[str]:

@@ -138,9 +138,9 @@ class LowRankTensor(Tensor):
         a: A, (out, r).
         b: B, (r, in).
         bias: The layer's bias.
-        ones: If a column of the factor with the outputs holds the bias, where the other factor is zero, (r,), 1 at this
-            column and 0 elsewhere: added to the product with the other factor, it adds the bias
-            without an operation for it, and its gradient needs no sum.
+        ones: If a column of the factor with the outputs holds the bias, where the other factor is zero: (r,), 1 at this
+            column and 0 elsewhere. Added to the product with the other factor, it adds the bias without an operation
+            for it, and its gradient needs no sum.
     """
 
     a: Tensor
