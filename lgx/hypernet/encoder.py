@@ -181,13 +181,7 @@ class Block(nn.Module):
         self.film = FiLM(task_width, width) if task_width else None
 
     def forward(self, x: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
-        """Node features and attention bias, (G, N, D), (G, H, N, N) -> (G, N, D).
-
-        Args:
-            x: Node features.
-            bias: Attention bias.
-            norm: Weight and bias of the first norm, modulated or not, (D,) each.
-        """
+        """Node features, attention bias, and weights of the first norm: (G, N, D), (G, H, N, N), (D,) -> (G, N, D)."""
         normed = F.layer_norm(x, x.shape[-1:], *norm, self.norm1.eps)
         attended: Tensor = _BiasedAttention.apply(self.qkv(normed), bias)
         x = x + self.proj(attended).view_as(x)

@@ -156,7 +156,7 @@ def meta_batch_loss(
     graphs = [computational_graph(architecture, convention) for architecture in architectures]
     if projection == "predicted":
         graphs += [projection_graph(architecture, width, convention) for architecture in architectures]
-    joined = hypernet.predict_joined(graphs, task_embedding, layer_inputs(architectures, inputs))
+    joined = hypernet.predict_graphs(graphs, task_embedding, layer_inputs(architectures, inputs))
     predicted = joined.by_name(len(graphs))
     losses = []
     for i, architecture in enumerate(architectures):

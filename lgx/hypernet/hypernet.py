@@ -186,33 +186,18 @@ class Hypernet(nn.Module):
             For each architecture the same parameters as :meth:`predict` returns.
         """
         graphs = [computational_graph(architecture, self.config.convention) for architecture in architectures]
-        predicted = self.predict_graphs(graphs, task_embedding, dense)
+        predicted = self.predict_graphs(graphs, task_embedding, None if dense else 0).by_name(len(graphs))
         for architecture, tensors in zip(architectures, predicted, strict=True):
             add_class_token(architecture, tensors)
         return predicted
 
     def predict_graphs(
-        self, graphs: Sequence[Graph], task_embedding: Tensor | None = None, dense: bool = True
-    ) -> list[dict[str, Tensor]]:
+        self, graphs: Sequence[Graph], task_embedding: Tensor | None = None, inputs: int | None = None
+    ) -> Predicted:
         """Predict the parameters of all nodes of computational graphs.
 
         Args:
             graphs: At least one graph.
-            task_embedding: See :meth:`predict`.
-            dense: See :meth:`predict`.
-
-        Returns:
-            For each graph the parameters by name, without a class token.
-        """
-        return self.predict_joined(graphs, task_embedding, None if dense else 0).by_name(len(graphs))
-
-    def predict_joined(
-        self, graphs: Sequence[Graph], task_embedding: Tensor | None = None, inputs: int | None = None
-    ) -> Predicted:
-        """Predict the parameters of all nodes of computational graphs, without splitting them.
-
-        Args:
-            graphs: See :meth:`predict_graphs`.
             task_embedding: See :meth:`predict`.
             inputs: See :meth:`decode`.
         """

@@ -4,7 +4,7 @@ Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 """
 
 from collections.abc import Sequence
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -220,30 +220,26 @@ class LowRankDecoder(Decoder):
 
     def _official(self, hidden: Tensor, targets: Sequence[Target]) -> list[Tensor | Factors]:
         """Layout ``official``, from hidden features (N, 8 D)."""
-        spans_a = [self._spans_a(target) for target in targets]
-        spans_b = [_span_b(target) for target in targets]
         # Row i of a factor is the range i r ... (i + 1) r - 1 of the map's outputs, of which each input has max_size.
-        most = max(stop for _, stop in (*chain(*spans_a), *spans_b))
-        used = -(-most * self.rank // self.max_size)
+        used = -(-max(self._most_rows(target) for target in targets) * self.rank // self.max_size)
         weight, bias = (
             parameter.unflatten(0, (2, -1))[:, : used * self.rank].flatten(0, 1) for parameter in self.fc3.parameters()
         )
         inputs = F.relu(F.linear(hidden, weight, bias)).view(len(hidden), -1, self.rank)  # of the linear map
         slices: list[OutputSlice] = []
         first = 0
-        for target, ranges, span_b in zip(targets, spans_a, spans_b, strict=True):
+        for target in targets:
             nodes = slice(first, first + target.count)
             first += target.count
-            slices += [OutputSlice(nodes, start * self.rank, stop * self.rank) for start, stop in ranges]
-            start, stop = (used * self.max_size + end * self.rank for end in span_b)
+            slices += [OutputSlice(nodes, start * self.rank, stop * self.rank) for start, stop in self._spans_a(target)]
+            start, stop = (used * self.max_size + end * self.rank for end in _span_b(target))
             slices.append(OutputSlice(nodes, start, stop))
         factors = (
             rearrange(part, "n (size r) -> n size r", r=self.rank) for part in sliced_linear(self.basis, inputs, slices)
         )
         decoded: list[Tensor | Factors] = []
-        for target, ranges in zip(targets, spans_a, strict=True):
-            a = list(islice(factors, len(ranges)))
-            b = next(factors)
+        for target in targets:
+            *a, b = islice(factors, 3 if target.kind == "norm" else 2)
             decoded.append(_factors(target, a[0], b) if _is_matrix(target) else _vectors(target, a, b))
         return decoded
 
@@ -267,10 +263,14 @@ class LowRankDecoder(Decoder):
             size = size * 4 // 3
         return most if size >= most / 2 else size
 
+    def _most_rows(self, target: Target) -> int:
+        """Number of rows that a target needs of A or B, whichever are more; T is not A."""
+        spans = [] if target.kind == "tokens" else self._spans_a(target)
+        return max(stop for _, stop in (*spans, _span_b(target)))
+
     def check(self, target: Target) -> None:
         """See :class:`Decoder`."""
-        spans = [] if target.kind == "tokens" else self._spans_a(target)
-        most = max(stop for _, stop in (*spans, _span_b(target)))
+        most = self._most_rows(target)
         if most > self.max_size:
             raise UserError(
                 f"low-rank decoder: a weight with {most} rows or columns exceeds max_size {self.max_size}; "

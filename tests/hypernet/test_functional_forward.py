@@ -73,7 +73,7 @@ def test_low_rank_parameters_give_the_values_norms_and_gradients_of_dense_ones(
     for dense in (True, False):
         net.zero_grad()
         graph = computational_graph(architecture, net.config.convention)
-        joined = net.predict_joined([graph], inputs=None if dense else 0)
+        joined = net.predict_graphs([graph], inputs=None if dense else 0)
         (parameters,) = joined.by_name(1)
         add_class_token(architecture, parameters)
         assert any(isinstance(p, LowRankTensor) for p in parameters.values()) is not dense

@@ -64,8 +64,8 @@ def test_conv1d_weights_are_transposed_linear_weights_at_gpt2s_scale(decoder):
         graph, nodes=tuple(replace(n, form="linear") if n.form == "transposed" else n for n in graph.nodes)
     )
     with torch.no_grad():
-        found, expected = net.predict_graphs([graph])[0], net.predict_graphs([straight])[0]
-        factors = net.predict_graphs([graph], dense=False)[0]
+        found, expected = (net.predict_graphs([each]).by_name(1)[0] for each in (graph, straight))
+        factors = net.predict_graphs([graph], inputs=0).by_name(1)[0]
     for name, tensor in expected.items():
         is_conv1d = tensor.ndim == 2 and ".h." in name
         # A linear layer has He's scale, sqrt(2 / fan_in).

@@ -121,7 +121,7 @@ def test_tiled_parameters_are_the_repeated_ones(decoder):
     graph = computational_graph(parse_architecture(NARROW_VIT, num_classes=18))
     hypernet = Hypernet(config)
     with torch.no_grad():
-        predicted = hypernet.predict_graphs([graph])[0]
+        predicted = hypernet.predict_graphs([graph]).by_name(1)[0]
 
     def repeats(name: str) -> bool:
         tensor = predicted[name]

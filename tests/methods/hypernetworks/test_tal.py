@@ -94,7 +94,7 @@ def test_predicting_the_projection_does_not_change_the_parameters():
     torch.manual_seed(0)
     hypernet, other = Hypernet(SMALL), parse_architecture("depth=3,embed_dim=24,num_heads=3,img_size=16,patch_size=4")
     graphs = [*map(computational_graph, (VIT, other)), *(projection_graph(a, 12) for a in (VIT, other))]
-    predicted = hypernet.predict_graphs(graphs, dense=False)
+    predicted = hypernet.predict_graphs(graphs, inputs=0).by_name(len(graphs))
     parameters, projections = predicted[:2], [tensors["projection.weight"] for tensors in predicted[2:]]
     assert [tuple(m.shape) for m in projections] == [(12, 16), (12, 24)]
     for architecture, tensors in zip([VIT, other], parameters, strict=True):
