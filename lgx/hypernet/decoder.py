@@ -190,10 +190,10 @@ def _deinterleaved(rows: Tensor, fused: int) -> Tensor:
 def _position_embeddings(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:
     """Tile to (n, 1, D, s, s) and return (n, 1, 1 + s², D): the class token's row, then the positions row by row."""
     tokens = tile(raw, (len(raw), *shape)).flatten(3).mT
-    row = tokens.new_zeros(len(raw), 1, 1, shape[1])
+    positions = F.pad(tokens, (0, 0, 1, 0))
     if class_position_std:
-        row = torch.randn_like(row) * class_position_std
-    return torch.cat([row, tokens], dim=2)
+        positions[:, :, 0] = torch.randn_like(positions[:, :, 0]) * class_position_std
+    return positions
 
 
 def attention_gain(name: str, gain: float) -> float:

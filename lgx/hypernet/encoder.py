@@ -250,15 +250,14 @@ class Encoder(nn.Module):
         (1 + γ) (w x + b) + β is a norm with the weight (1 + γ) w and the bias (1 + γ) b + β.
         """
         blocks = [cast(Block, block) for block in self.blocks]
-        weights: list[Tensor] = [block.norm1.weight for block in blocks]
-        biases: list[Tensor] = [block.norm1.bias for block in blocks]
+        norms = [(block.norm1.weight, block.norm1.bias) for block in blocks]
         films = [block.film for block in blocks if block.film is not None]
         if task is None or not films:
-            return list(zip(weights, biases, strict=True))
+            return list(norms)
         linears = [linear for film in films for linear in (film.gamma, film.beta)]
         weight = torch.cat([linear.weight for linear in linears])
         bias = torch.cat([linear.bias for linear in linears])
         gamma, beta = F.linear(task, weight, bias).view(len(films), 2, -1).unbind(1)
         gamma = 1 + gamma
-        modulated = torch.stack(weights) * gamma
-        return list(zip(modulated, torch.addcmul(beta, torch.stack(biases), gamma), strict=True))
+        weights, biases = (torch.stack(parts) for parts in zip(*norms, strict=True))
+        return list(zip(weights * gamma, torch.addcmul(beta, biases, gamma), strict=True))

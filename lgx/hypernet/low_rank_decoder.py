@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from lgx.errors import UserError
 from lgx.hypernet.decoder import Decoder, Factors, Target
 
-BLOCK_SIZE = 12288
+BLOCK_SIZE = 2048
 """Outputs that are computed together on a CPU. Measured: smaller blocks cost more time than they save."""
 
 Span = tuple[int, int]

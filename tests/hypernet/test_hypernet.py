@@ -110,6 +110,17 @@ def test_losses_and_norms_are_means_over_the_architectures():
     torch.testing.assert_close(losses(both), (losses(both[:1]) + losses(both[1:])) / 2)
 
 
+@pytest.mark.parametrize(("inputs", "factored"), [(0, 4), (100, 4), (None, 0)])
+def test_factors_are_multiplied_if_that_is_faster_for_so_many_inputs(inputs, factored):
+    hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7))
+    graph = computational_graph(VIT)
+    (parameters,) = hypernet.predict_graphs([graph], inputs=inputs).by_name(1)
+    for name, dense in hypernet.predict_graphs([graph]).by_name(1)[0].items():
+        torch.testing.assert_close(parameters[name] + 0, dense)
+    names = [name for name, weight in parameters.items() if isinstance(weight, LowRankTensor)]
+    assert len([name for name in names if "blocks.0" in name]) == factored
+
+
 TILED = {"width": 16, "layers": 1, "heads": 2, "rank": 4, "max_size": 1024}
 NARROW_VIT = "depth=3,embed_dim=12,num_heads=3,patch_size=4,img_size=16"
 
