@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from lgx.architectures import Architecture, ViTArchitecture
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.hypernet import Hypernet, add_class_token
+from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 
 @lru_cache(maxsize=2048)
@@ -110,8 +111,10 @@ class _Layer(nn.Module):
         all V x equals V times the weighted mean of all x. The bias of the keys adds the same number to all scores of a
         query, so it does not change the softmax and is left out.
         """
-        heads = self.attn.num_heads
-        w_q, w_k, w_v = self.attn.qkv.weight.chunk(3)
+        heads, weight = self.attn.num_heads, self.attn.qkv.weight
+        if isinstance(weight, LowRankTensor):  # A (B x): x stands for B x below
+            x, weight = F.linear(x, weight.b), weight.a
+        w_q, w_k, w_v = weight.chunk(3)
         bias_q, _, bias_v = self.attn.qkv.bias.chunk(3)
         q = rearrange(F.linear(x[:, 0], w_q, bias_q), "b (h d) -> h b d", h=heads)
         queries = rearrange(q @ w_k.unflatten(0, (heads, -1)), "h b inp -> b 1 h inp")  # Kᵀ q
