@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import Tensor
@@ -82,17 +81,14 @@ def predicted_step(method: str, architecture: ViTArchitecture, batch: int) -> tu
 def count_predicted(architecture: ViTArchitecture, batch: int) -> list[dict[str, Any]]:
     """Count the steps and predictions of hypernetworks, and passes of slices, beside an ordinary step.
 
-    The low-rank decoder computes a layer in one block, as on a GPU.
-
     Returns:
         Rows with ``what``, ``operations``, and ``ratio`` to those of the ordinary step.
     """
     counts = {"ordinary step": operations(ordinary_step(architecture, batch, "32"))}
     for method in PREDICTED:
         hypernet, step = predicted_step(method, architecture, batch)
-        with mock.patch("lgx.hypernet.low_rank_decoder.BLOCK_SIZE", hypernet.config.max_size):
-            counts[f"{method} step"] = operations(step)
-            counts[f"{method} prediction"] = operations(torch.no_grad()(lambda net=hypernet: net.predict(architecture)))
+        counts[f"{method} step"] = operations(step)
+        counts[f"{method} prediction"] = operations(torch.no_grad()(lambda net=hypernet: net.predict(architecture)))
     torch.manual_seed(0)
     for name, passes in nested_passes(architecture, batch, "32").items():
         counts[f"passes of three {'slices' if name == 'slices' else 'separate networks'}"] = operations(passes)
