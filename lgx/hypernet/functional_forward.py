@@ -15,13 +15,14 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from lgx.architectures import Architecture, ViTArchitecture
+from lgx.architectures.building import fill_buffers
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.hypernet import Hypernet, add_class_token
 
 
 @lru_cache(maxsize=2048)
-def skeleton(architecture: Architecture) -> nn.Module:
-    """Build an architecture's network on the meta device, without memory for its parameters.
+def skeleton(architecture: Architecture, device: str = "cpu") -> nn.Module:
+    """Build an architecture's network, with parameters on the meta device and buffers on ``device``.
 
     It is the model of timm or transformers, except that the layers of a ViT are replaced by :class:`_Layer`.
 
@@ -29,6 +30,8 @@ def skeleton(architecture: Architecture) -> nn.Module:
         The network; it is cached and must not be changed.
     """
     network = architecture.build("meta")
+    with torch.inference_mode(False):  # a validation may build it, and training save its buffers for a backward pass
+        fill_buffers(network, device)
     if isinstance(network, VisionTransformer):
         last = len(network.blocks) - 1
         reads_one = network.global_pool == "token"
@@ -45,12 +48,12 @@ def functional_forward(architecture: Architecture, parameters: Mapping[str, Tens
         architecture: The network; its number of classes is ignored, because the head's parameters decide it.
         parameters: All parameters by their name in timm or transformers, dense or
             :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor`.
-        inputs: Images, (B, C, H, W), or token ids, (B, N).
+        inputs: Images, (B, C, H, W), or texts, (B, 3, N).
 
     Returns:
-        Logits, (B, K).
+        Logits, (B, K), or (B, N, V) of a language model.
     """
-    return cast(Tensor, functional_call(_headless(architecture), dict(parameters), (inputs,)))
+    return cast(Tensor, functional_call(_headless(architecture, inputs.device), dict(parameters), (inputs,)))
 
 
 def functional_forward_with_features(
@@ -59,15 +62,18 @@ def functional_forward_with_features(
     """Compute logits and features of an architecture with these parameters.
 
     Returns:
-        Logits, (B, K), and features after the last norm, (B, D): of a ViT's class token, or of a text's last token.
+        Logits, (B, K), or (B, N, V) of a language model, and features after the last norm, (B, D): of a ViT's class
+        token, or of a text's last token, of a language model the mean of the text's tokens.
     """
     named = {f"network.{name}": parameter for name, parameter in parameters.items()}
-    return cast(tuple[Tensor, Tensor], functional_call(_WithFeatures(_headless(architecture)), named, (inputs,)))
+    return cast(
+        tuple[Tensor, Tensor], functional_call(_WithFeatures(_headless(architecture, inputs.device)), named, (inputs,))
+    )
 
 
-def _headless(architecture: Architecture) -> nn.Module:
+def _headless(architecture: Architecture, device: torch.device) -> nn.Module:
     """The skeleton with one class, so that all numbers of classes share it in the cache."""
-    return skeleton(architecture.replace(num_classes=1))
+    return skeleton(architecture.replace(num_classes=1), str(device))
 
 
 class _Layer(nn.Module):
@@ -109,12 +115,15 @@ class _WithFeatures(nn.Module):
         self.network = network
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (B, K), and the class token of images (B, C, H, W) or the last one of token ids (B, N), (B, D)."""
+        """Logits, and the features (B, D) of images (B, C, H, W) or texts (B, 3, N)."""
         if isinstance(self.network, VisionTransformer):
             features = self.network.forward_features(inputs)[:, 0]
             return self.network.head(features), features
+        if self.network.is_language_model:
+            tokens, logits = self.network.tokens_and_logits(inputs)
+            return logits, self.network.pooled(tokens, inputs[:, 1])
         features = self.network.features(inputs)
-        return self.network.score(features), features
+        return self.network.get_submodule(self.network.head_name)(features), features
 
 
 Projection = Literal["predicted", "random", "none"]

@@ -24,7 +24,7 @@ from lgx.hypernet.decoder import (
     postprocess,
 )
 from lgx.hypernet.encoder import Encoder
-from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, is_token_embedding
+from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, has_token_rows
 from lgx.hypernet.low_rank_decoder import Layout, LowRankDecoder
 from lgx.hypernet.low_rank_tensor import dense_is_faster
 from lgx.hypernet.predicted import Joined, Name, Predicted, Stack
@@ -245,7 +245,7 @@ class Hypernet(nn.Module):
             for n, node in enumerate(graph.nodes):
                 if node.parameter is not None:
                     kind = replace(node, parameter=None, fused=node.fused if aligned else 1)
-                    gain = attention_gain(node.parameter, self.config.attention_gain)
+                    gain = attention_gain(node, self.config.attention_gain)
                     groups[kind, gain].append((g, n, node.parameter))
         targets = {key: self._target(key[0], len(group)) for key, group in groups.items()}
         # Equal targets are neighbors, so that a decoder can compute them together.
@@ -294,7 +294,7 @@ class Hypernet(nn.Module):
             return Target(kind, (out,), count)
         _, inputs, height, width = (*shape, 1, 1)[:4]
         inputs = min(inputs, most[1])
-        if is_token_embedding(node) and self.config.vocab_size is not None:
+        if has_token_rows(node) and self.config.vocab_size is not None:
             if shape[0] > self.config.vocab_size:
                 raise UserError(
                     f"hypernetwork: has rows for {self.config.vocab_size} tokens, but the architecture has {shape[0]} "

@@ -20,7 +20,7 @@ from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, l
 from lgx.initialization import Initializer, Origin, Sizes
 
 Spectrum = Literal["predicted", "random"]
-_IN_A_BLOCK = re.compile(r"(?:^|\.)(?:blocks|h)\..*weight$")
+_IN_A_BLOCK = re.compile(r"(?:^|\.)(?:blocks|h|layers)\..*weight$")
 """Names of the weights of blocks, as timm and transformers write them: no embeddings, no heads."""
 
 
@@ -146,6 +146,15 @@ class HypernetPrediction(Initializer):
             return Sizes.free(widest=widest)
         return Sizes.free(vit_only(learngene.architecture, self.source), widest)
 
+    def named_size(self, text: str, num_classes: int | None) -> Architecture:
+        """See :class:`Initializer`; heads need not be as wide as the source's."""
+        size = super().named_size(text, num_classes)
+        trained = self.origin().architecture
+        is_open = "head_dim=" not in text and size.embed_dim % size.num_heads == 0
+        if isinstance(size, HFArchitecture) and isinstance(trained, HFArchitecture) and is_open:
+            return size.replace(head_dim=trained.head_dim)
+        return size
+
     def embedding(self, task: Task | None = None) -> Tensor | None:
         """The embedding, (T,), of the constructor's task, otherwise of ``task``; None without task information."""
         if self.loaded.config.task_width is None:
@@ -190,6 +199,11 @@ class HypernetPrediction(Initializer):
                 raise UserError(
                     f"{self.source}: was trained on texts of {trained.vocab_size} tokens, but {name_of(architecture)} "
                     f"has {architecture.vocab_size}; write vocab_size={trained.vocab_size} in the architecture"
+                )
+            if architecture.model_type != trained.model_type:
+                raise UserError(
+                    f"{self.source}: was trained on networks of the type {trained.model_type}, but "
+                    f"{name_of(architecture)} is a {architecture.model_type}; leave the type out"
                 )
         embedding = self.embedding(task)
         try:

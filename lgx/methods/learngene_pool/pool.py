@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.architectures.building import building_on
 from lgx.architectures.counting import macs_of, parameters_of
+from lgx.architectures.vit_model import embed_images
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safety import AGAIN, count_layers
 from lgx.errors import UserError
@@ -196,3 +197,40 @@ def with_stitches(state: Mapping[str, Tensor], depth: int) -> dict[str, Tensor]:
         tensors[f"stitches.{window}.weight"] = weight.clone(memory_format=torch.contiguous_format)
         tensors[f"stitches.{window}.bias"] = weight.new_zeros(len(weight))
     return tensors
+
+
+@torch.no_grad()
+def least_squares_stitches(network: PoolNetwork, images: Tensor) -> dict[str, Tensor]:
+    """Stitches that map the tokens of the narrow instance to those of the wide one with the least squared error.
+
+    The tokens before a stitch are mapped to the input of the block behind it. A window has one map, for all tokens of
+    all its places.
+
+    Args:
+        network: The pool.
+        images: Normalized images, (B, C, H, W).
+
+    Returns:
+        Weights and biases by their names in the pool.
+    """
+    narrow, wide = (_tokens(instance.eval(), images) for instance in (network.narrow, network.wide))
+    network.train()
+    listed = places(len(wide) - 1)
+    stitches = {}
+    for window in range(len(network.stitches)):
+        of_window = [(last, first) for last, first, number in listed if number == window]
+        before = torch.cat([narrow[last + 1] for last, _ in of_window]).flatten(0, -2).double()
+        behind = torch.cat([wide[first] for _, first in of_window]).flatten(0, -2).double()
+        with_ones = torch.cat([before, before.new_ones(len(before), 1)], dim=1)
+        solution = torch.linalg.lstsq(with_ones, behind).solution.float()
+        stitches[f"stitches.{window}.weight"] = solution[:-1].T.contiguous()
+        stitches[f"stitches.{window}.bias"] = solution[-1]
+    return stitches
+
+
+def _tokens(network: Any, images: Tensor) -> list[Tensor]:
+    """The input of the first block, and the output of each block, (B, N, D)."""
+    tokens = [embed_images(network, images)[0]]
+    for block in network.blocks:
+        tokens.append(block(tokens[-1]))
+    return tokens
