@@ -8,6 +8,7 @@ change its logits. A type that fails is refused.
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
@@ -49,6 +50,8 @@ class Structure(NamedTuple):
         positions: Parameters with a row for each position.
         has_free_head_dim: Whether the width of a head does not depend on the width.
         after_tokens: Parameters that the features of tokens do not depend on: heads, and poolers before them.
+        called: Modules of a layer with parameters of their own, in the order of their calls.
+        has_norms_from_one: Whether the weights of norms are the factors themselves, not what is added to one.
     """
 
     layers: str
@@ -62,6 +65,8 @@ class Structure(NamedTuple):
     positions: tuple[str, ...]
     has_free_head_dim: bool
     after_tokens: tuple[str, ...]
+    called: tuple[str, ...]
+    has_norms_from_one: bool
 
 
 @cache
@@ -128,7 +133,7 @@ class _Reader(Trials):
         return Structure(
             prefix, of_one_layer, lacking, head, heads, is_causal, self.is_rotary(network), self.reserves(network),
             tuple(n for n, shape in self.shapes(max_len=2 * LENGTH).items() if shape != shapes[n]), self.is_free,
-            self.after_tokens(network),
+            self.after_tokens(network), self.called(network, first), self.has_norms_from_one(network),
         )  # fmt: skip
 
     def check_layers(self, shapes: Shapes, prefix: str) -> tuple[str, ...]:
@@ -277,6 +282,27 @@ class _Reader(Trials):
             total = network.tokens(ids_of()).square().sum()
         gradients = torch.autograd.grad(total, [*tensors.values()], allow_unused=True)
         return tuple(name for name, each in zip(tensors, gradients, strict=True) if each is None)
+
+    @torch.no_grad()
+    def called(self, network: Any, layer: str) -> tuple[str, ...]:
+        names: list[str] = []
+        hooks = []
+        for name, module in network.named_modules():
+            if name.startswith(layer) and any(True for _ in module.parameters(recurse=False)):
+                called = name.removeprefix(layer)
+                hooks.append(module.register_forward_hook(lambda *_, called=called: names.append(called)))
+        network(ids_of())
+        for hook in hooks:
+            hook.remove()
+        return tuple(names)
+
+    @torch.no_grad()
+    def has_norms_from_one(self, network: Any) -> bool:
+        silent = deepcopy(network)
+        for parameter in silent.parameters():
+            if parameter.ndim == 1:
+                parameter.zero_()
+        return not silent.tokens(ids_of()).any()
 
     @torch.no_grad()
     def is_causal(self, network: Any) -> bool:

@@ -1,7 +1,7 @@
-"""Architecture sets: random ViTs and GPT-2s that hypernetworks are trained on.
+"""Architecture sets: random ViTs, GPT-2s and Llamas that hypernetworks are trained on.
 
 The distributions are those of the generators that LoGAH (Zhou et al., 2024) and TAL (2025) released. Width steps and
-ranges are read from these generators, because the papers give only the limits.
+ranges are read from these generators, because the papers give only the limits. LLAMAs-1K is ours.
 """
 
 import random
@@ -44,18 +44,33 @@ def _gpts_1k(rng: random.Random) -> tuple[int, int, int]:
     return depth, rng.randrange(low, high + 1, 8), 8
 
 
-SETS: dict[str, tuple[type[Architecture], Callable[[random.Random], tuple[int, int, int]]]] = {
-    "ViTs-1K": (ViTArchitecture, _vits_1k),
-    "ViTs+-1K": (ViTArchitecture, _vits_plus_1k),
-    "GPTs-1K": (HFArchitecture, _gpts_1k),
+def _llamas_1k(rng: random.Random) -> tuple[int, int, int]:
+    depth = rng.randint(3, 9)
+    low, high = (176, 256) if depth == 3 else (128, 176) if depth <= 5 else (80, 176)
+    return depth, rng.randrange(low, high + 1, 16), 8
+
+
+_DEFAULTS = {
+    "ViT": ViTArchitecture,
+    "GPT-2": HFArchitecture,
+    "Llama": lambda: HFArchitecture(config='{"model_type":"llama"}'),
 }
-"""Sets by name: their family, and what draws depth, embed_dim and num_heads.
+"""What a set holds -> the architecture that gives all other values by default."""
+SETS: dict[str, tuple[str, Callable[[random.Random], tuple[int, int, int]]]] = {
+    "ViTs-1K": ("ViT", _vits_1k),
+    "ViTs+-1K": ("ViT", _vits_plus_1k),
+    "GPTs-1K": ("GPT-2", _gpts_1k),
+    "LLAMAs-1K": ("Llama", _llamas_1k),
+}
+"""Sets by name: what they hold, and what draws depth, embed_dim and num_heads.
 
 - ViTs-1K: 3-9 layers, at most about 10 M parameters.
 - ViTs+-1K: 3-12 layers, width 192-768 in steps of 64, so it has more large networks. The steps are those of the
   released generator; a rebuttal says 32.
 - GPTs-1K: 3-9 layers, width 72-256 in steps of 8, always 8 heads, at most 16 M parameters with GPT-2's vocabulary and
   1024 positions. TAL's paper only names the set. The 768-wide GPT-2s of its Table 6 are far outside the set.
+- LLAMAs-1K: ours; GPTs-1K for Llama and other networks of transformers with rotary positions, which need heads of an
+  even width. So widths are 80-256 in steps of 16. Type, groups of heads and ``mlp_ratio`` are those of the base.
 """
 
 
@@ -65,7 +80,7 @@ def sample_architectures(
     """Sample an architecture set. The first n architectures of a longer draw equal a draw of n.
 
     Args:
-        name: ``ViTs-1K``, ``ViTs+-1K`` or ``GPTs-1K``.
+        name: ``ViTs-1K``, ``ViTs+-1K``, ``GPTs-1K`` or ``LLAMAs-1K``.
         count: Number of architectures.
         seed: Seed; 1 in the released generators.
         base: Gives the values that all architectures share: image size, patch size, channels and classes (default 224
@@ -76,14 +91,13 @@ def sample_architectures(
     if count < 1:
         raise UserError(f"count must be at least 1, got {count}")
     rng = random.Random(seed)
-    family, draw = SETS[name]
-    base = base or family()
-    is_fitting = getattr(base, "is_gpt2", True)
-    if not isinstance(base, family) or not is_fitting:
-        fitting = [other for other, (its_family, _) in SETS.items() if isinstance(base, its_family) and is_fitting]
+    held, draw = SETS[name]
+    base = base or _DEFAULTS[held]()
+    kind = "ViT" if isinstance(base, ViTArchitecture) else "GPT-2" if getattr(base, "is_gpt2", False) else "Llama"
+    if kind != held:
+        fitting = [other for other, (its_kind, _) in SETS.items() if its_kind == kind]
         raise UserError(
-            f"architecture set {name} holds {'GPT-2s' if family is HFArchitecture else 'ViTs'}, but {name_of(base)} is "
-            f"a {base.label}; use {' or '.join(fitting) or 'a file of architectures'}"
+            f"architecture set {name} holds {held}s, but {name_of(base)} is a {base.label}; use {' or '.join(fitting)}"
         )
     for _ in range(count):
         depth, embed_dim, num_heads = draw(rng)

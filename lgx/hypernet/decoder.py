@@ -87,12 +87,6 @@ class Decoder(nn.Module, ABC):
         """
 
 
-GPT2_STD = 0.02
-"""Standard deviation of GPT-2's initial weights, its ``initializer_range`` (Radford et al., 2019)."""
-_ATTENTION = ("attn.proj.weight", "attn.c_proj.weight")
-_OTHERS = ("mlp.fc2.weight", "mlp.c_proj.weight", "pos_embed", "wpe.weight")
-
-
 def tile(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Repeat a tensor along each dimension until it covers a shape, then crop it to that shape.
 
@@ -146,7 +140,7 @@ def postprocess(node: Node, decoded: Tensor | Factors, class_position_std: float
     if op == "ln":
         pairs = _dense_tensor(decoded)
         weights, biases = tile(pairs, (len(pairs), 2, *shape)).unbind(1)
-        return {"{1}.weight": weights, "{1}.bias": biases}
+        return {"{1}.weight": weights, "{1}.bias": biases} if node.has_bias else {"{1}.weight": weights}
     if isinstance(decoded, Factors) and len(shape) == 2:  # tiling repeats rows of both factors
         count, _, rank = decoded.a.shape
         a = _deinterleaved(tile(decoded.a, (count, shape[0], rank)), node.fused)
@@ -164,7 +158,7 @@ def matrix_scale(node: Node) -> float:
     tables of standard deviation 1, a GPT-2 of 3 layers stays at chance on SST-2 for 400 steps, even if its weights are
     trained directly. With GPT-2's it is as accurate as from transformers' own initialization.
     """
-    return GPT2_STD if node.form in ("table", "transposed") else weight_scale(node.shape)
+    return node.std or weight_scale(node.shape)
 
 
 def _dense_tensor(decoded: Tensor | Factors) -> Tensor:
@@ -186,7 +180,7 @@ def _position_embeddings(raw: Tensor, shape: tuple[int, ...], class_position_std
     return torch.cat([row, tokens], dim=2)
 
 
-def attention_gain(name: str, gain: float) -> float:
+def attention_gain(node: Node, gain: float) -> float:
     """Factor that scales the contribution of attention to the residual stream, relative to the other contributions.
 
     At the start of training, attention outputs the mean over the N tokens. The variance of that mean is only 1/N of the
@@ -198,16 +192,16 @@ def attention_gain(name: str, gain: float) -> float:
     architectures).
 
     Args:
-        name: Name of a parameter of timm's ViT or transformers' GPT-2.
+        node: The node of a parameter.
         gain: g > 0.
 
     Returns:
         g for the output projections of attention, 1 / g for the output projections of MLPs and the position embedding,
         1 for other parameters.
     """
-    if name.endswith(_ATTENTION):
+    if node.branch == "attention":
         return gain
-    return 1 / gain if name.endswith(_OTHERS) else 1.0
+    return 1 / gain if node.branch == "mlp" or node.op == "pos_enc" else 1.0
 
 
 class ConvDecoder(Decoder):

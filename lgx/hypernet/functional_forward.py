@@ -45,10 +45,10 @@ def functional_forward(architecture: Architecture, parameters: Mapping[str, Tens
         architecture: The network; its number of classes is ignored, because the head's parameters decide it.
         parameters: All parameters by their name in timm or transformers, dense or
             :class:`~lgx.hypernet.low_rank_tensor.LowRankTensor`.
-        inputs: Images, (B, C, H, W), or token ids, (B, N).
+        inputs: Images, (B, C, H, W), or texts, (B, 3, N).
 
     Returns:
-        Logits, (B, K).
+        Logits, (B, K), or (B, N, V) of a language model.
     """
     return cast(Tensor, functional_call(_headless(architecture), dict(parameters), (inputs,)))
 
@@ -59,7 +59,8 @@ def functional_forward_with_features(
     """Compute logits and features of an architecture with these parameters.
 
     Returns:
-        Logits, (B, K), and features after the last norm, (B, D): of a ViT's class token, or of a text's last token.
+        Logits, (B, K), or (B, N, V) of a language model, and features after the last norm, (B, D): of a ViT's class
+        token, or of a text's last token, of a language model the mean of the text's tokens.
     """
     named = {f"network.{name}": parameter for name, parameter in parameters.items()}
     return cast(tuple[Tensor, Tensor], functional_call(_WithFeatures(_headless(architecture)), named, (inputs,)))
@@ -109,12 +110,15 @@ class _WithFeatures(nn.Module):
         self.network = network
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (B, K), and the class token of images (B, C, H, W) or the last one of token ids (B, N), (B, D)."""
+        """Logits, and the features (B, D) of images (B, C, H, W) or texts (B, 3, N)."""
         if isinstance(self.network, VisionTransformer):
             features = self.network.forward_features(inputs)[:, 0]
             return self.network.head(features), features
+        if self.network.is_language_model:
+            tokens, logits = self.network.tokens_and_logits(inputs)
+            return logits, self.network.pooled(tokens, inputs[:, 1])
         features = self.network.features(inputs)
-        return self.network.score(features), features
+        return self.network.get_submodule(self.network.head_name)(features), features
 
 
 Projection = Literal["predicted", "random", "none"]

@@ -4,9 +4,11 @@ Nodes are operations and edges follow the forward pass. Shortest-path lengths be
 features.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +35,8 @@ Convention = Literal["msa", "plain"]
 """Whether graphs have a node for each attention (``msa``) or not (``plain``)."""
 Form = Literal["linear", "transposed", "table"]
 """How a model stores a matrix; see :class:`Node`."""
+TEXT_STD = 0.02
+"""Standard deviation of the initial weights of GPT-2 (Radford et al., 2019), Llama and their successors."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,10 @@ class Node:
         fused: Number of matrices that the model concatenates in this parameter along its outputs: 3 for queries, keys
             and values, else 1.
         form: How the model stores a matrix of shape (out, in): ``linear`` as (out, in); ``transposed`` as (in, out),
-            like ``Conv1D`` of transformers; ``table`` as (rows, width) of an embedding.
+            like ``Conv1D`` of transformers; ``table`` as (rows, width) of an embedding, or of a head for tokens.
+        std: Standard deviation of the predicted matrix; None: that of He initialization.
+        branch: The branch of the layer whose output a matrix projects to the residual stream; empty for others.
+        has_bias: Whether a norm has a bias, which its node predicts as well.
     """
 
     op: str
@@ -57,10 +64,13 @@ class Node:
     head: bool = False
     fused: int = 1
     form: Form = "linear"
+    std: float | None = None
+    branch: Literal["", "attention", "mlp"] = ""
+    has_bias: bool = True
 
 
-def is_token_embedding(node: Node) -> bool:
-    """Whether a node's parameter embeds tokens; a table of positions does not."""
+def has_token_rows(node: Node) -> bool:
+    """Whether a node's parameter has a row for each token; a table of positions has not."""
     return node.form == "table" and node.op == "conv"
 
 
@@ -180,26 +190,37 @@ class GraphBatch:
 
 
 def computational_graph(architecture: Architecture, convention: Convention = "msa") -> Graph:
-    """Build the graph of a ViT or a GPT-2 (Knyazev et al., 2023).
+    """Build the graph of a ViT (Knyazev et al., 2023), a GPT-2, or a decoder like Llama.
 
     Each layer is ``ln -> qkv -> bias -> [msa] -> proj -> bias -> sum -> ln -> fc1 -> bias -> fc2 -> bias -> sum``; each
     ``sum`` also has an edge to the next ``sum``. LayerNorm biases and the class token have no nodes. Before the layers,
     a ViT has ``input -> patches -> bias -> sum`` and ``pos_enc -> sum``, a GPT-2 has ``input -> tokens -> sum`` and
     ``pos_enc -> sum``. After the layers come ``ln -> head -> bias``, without the bias in a GPT-2. The papers give no
-    graph for GPT-2; this one adapts the ViT's.
+    graph for networks of texts; these adapt the ViT's.
+
+    In a decoder like Llama, ``ln`` has an edge to each of queries, keys and values, and these to ``msa``; a norm of
+    queries or keys follows its projection. Gate and neurons both have an edge from ``ln`` and one to ``fc2``. Rotary
+    positions have no parameters, and ``tokens`` is the start of the residual stream. A head that shares the parameters
+    of the token embedding has no node.
 
     Args:
         architecture: The network.
         convention: ``msa`` puts an attention node between the qkv bias and the projection, as GHN-3 intends. The graph
-            then has 13 L + 8 nodes for L layers, or 13 L + 6 for a GPT-2. ``plain`` leaves these L nodes out, as
-            GHN-3's official tracer does with the fused attention of torch >= 2.1.
+            then has 13 L + 8 nodes for L layers, 13 L + 6 for a GPT-2, or 12 L + 4 for a Llama. ``plain`` leaves these
+            L nodes out, as GHN-3's official tracer does with the fused attention of torch >= 2.1.
 
     Returns:
         The graph. Its distances are cached and must not be changed.
     """
-    if isinstance(architecture, HFArchitecture) and architecture.is_gpt2:
-        lengths = path_lengths(_GPT2_STEM, architecture.depth, 2, convention)
-        return Graph(_gpt2_nodes(architecture, convention), lengths)
+    if architecture.num_classes < 1:
+        raise UserError(
+            f"architecture {name_of(architecture)}: has no class head (num_classes 0), but hypernetworks predict one; "
+            f"set num_classes to at least 1"
+        )
+    if isinstance(architecture, HFArchitecture):
+        return (
+            _gpt2_graph(architecture, convention) if architecture.is_gpt2 else _decoder_graph(architecture, convention)
+        )
     architecture = vit_only(architecture, "hypernetworks")
     if not architecture.is_plain:
         raise UserError(
@@ -210,12 +231,7 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
             f"architecture {name_of(architecture)}: has layers that share weights, which hypernetworks do not predict; "
             f"leave out stages"
         )
-    if architecture.num_classes < 1:
-        raise UserError(
-            f"architecture {name_of(architecture)}: has no class head (num_classes 0), but hypernetworks predict one; "
-            f"set num_classes to at least 1"
-        )
-    lengths = path_lengths(_VIT_STEM, architecture.depth, 3, convention)
+    lengths = path_lengths(_VIT_STEM, _BRANCHES[convention], architecture.depth, 3)
     return Graph(_vit_nodes(architecture, convention), lengths)
 
 
@@ -235,19 +251,108 @@ def _vit_nodes(a: ViTArchitecture, convention: Convention) -> tuple[Node, ...]:
     return (*nodes, Node("ln", "norm.weight", (width,)), *head)
 
 
-def _gpt2_nodes(a: HFArchitecture, convention: Convention) -> tuple[Node, ...]:
+def _gpt2_graph(a: HFArchitecture, convention: Convention) -> Graph:
     width = a.embed_dim
     nodes = [
         Node("input"),
-        Node("conv", "transformer.wte.weight", (a.vocab_size, width), form="table"),
-        Node("pos_enc", "transformer.wpe.weight", (a.max_len, width), form="table"),
+        Node("conv", "transformer.wte.weight", (a.vocab_size, width), form="table", std=TEXT_STD),
+        Node("pos_enc", "transformer.wpe.weight", (a.max_len, width), form="table", std=TEXT_STD),
         Node("sum"),
     ]
     for i in range(a.depth):
         names = ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
-        nodes += _layer([f"transformer.h.{i}.{name}" for name in names], width, 4 * width, convention, "transposed")
-    head = Node("conv", "score.weight", (a.num_classes, width), head=True)
-    return (*nodes, Node("ln", "transformer.ln_f.weight", (width,)), head)
+        layer = _layer([f"transformer.h.{i}.{name}" for name in names], width, 4 * width, convention, "transposed")
+        nodes += [replace(node, std=TEXT_STD) if node.op == "conv" else node for node in layer]
+    nodes.append(Node("ln", "transformer.ln_f.weight", (width,)))
+    head = [] if a.tied_names() else [_text_head(a, f"{'lm_head' if a.kind == 'language' else 'score'}.weight")]
+    return Graph((*nodes, *head), path_lengths(_GPT2_STEM, _BRANCHES[convention], a.depth, 1 + len(head)))
+
+
+def _text_head(a: HFArchitecture, name: str) -> Node:
+    shape = (a.num_classes, a.embed_dim)
+    if a.kind == "language":
+        return Node("conv", name, shape, head=True, form="table", std=TEXT_STD)
+    return Node("conv", name, shape, head=True)
+
+
+def _decoder_graph(a: HFArchitecture, convention: Convention) -> Graph:
+    """The graph of a decoder like Llama, from the axes of its parameters and the order in which a layer calls them."""
+    structure = a.structure
+    first = f"{structure.layers}0."
+    branches = _decoder_branches(a, first, convention)
+    layer = [node for branch in branches for node in (*chain(*chain(*branch)), Node("sum"))]
+    axes = {name: each for name, each in a.axes_of_one_layer().items() if not name.startswith(first)}
+    nodes = [Node("input")]
+    after = []
+    for name, of_one in axes.items():
+        if name == f"{structure.head}weight":
+            after.append(_text_head(a, name))
+        elif len(of_one) == 2:
+            nodes.append(Node("conv", name, (a.vocab_size, a.embed_dim), form="table", std=TEXT_STD))
+        elif name.endswith("weight"):
+            after.append(Node("ln", name, (a.embed_dim,), has_bias=_bias_of(name) in axes))
+    named = chain(*(_parameters(node) for node in (*nodes, *layer, *after)))
+    is_like_llama = structure.is_causal and structure.has_rotary_positions and structure.has_norms_from_one
+    if not (branches and is_like_llama and len(nodes) == 2 and {*named} == structure.axes.keys()):
+        raise UserError(
+            f"architecture {name_of(a)}: hypernetworks predict ViTs, GPT-2s and decoders like Llama (norm, attention, "
+            f"norm, MLP, without fused projections, with rotary positions), not this type; choose such a type"
+        )
+    for i in range(a.depth):
+        of_layer = f"{structure.layers}{i}."
+        nodes += [replace(n, parameter=n.parameter and n.parameter.replace(first, of_layer)) for n in layer]
+    lengths = tuple(tuple(tuple(map(len, stage)) for stage in branch) for branch in branches)
+    return Graph((*nodes, *after), path_lengths(_DECODER_STEM, lengths, a.depth, len(after)))
+
+
+_BRANCH_OF: dict[str, Literal["attention", "mlp"]] = {"o": "attention", "d": "mlp"}
+_ROLES = {
+    ("embed",): "n", ("heads", "embed"): "q", ("head",): "h", ("embed", "heads"): "o", ("hidden", "embed"): "u",
+    ("embed", "hidden"): "d",
+}  # fmt: skip
+"""Axes of a weight -> its role: norm; query, key or value; norm of heads; output; gate or neurons; output of the MLP."""
+
+
+def _decoder_branches(a: HFArchitecture, first: str, convention: Convention) -> list[list[list[list[Node]]]]:
+    """Attention and MLP of layer 0, whose names start with ``first``; empty if the layer is not like Llama's.
+
+    A branch is a list of steps, and a step a list of chains of nodes side by side.
+    """
+    axes = a.axes_of_one_layer()
+    of_weights = {f"{first}{module}.weight": axes.get(f"{first}{module}.weight", ()) for module in a.structure.called}
+    kinds = [tuple(axis.kind for axis in of_one if axis and axis.length == axis.size) for of_one in of_weights.values()]
+    roles = "".join(_ROLES.get(each, "?") for each in kinds)
+    if not re.fullmatch("n(qh?){3}onu{1,2}d", roles):
+        return []
+    branches: list[list[list[list[Node]]]] = [[], []]
+    for place, (name, of_one) in enumerate(of_weights.items()):
+        role = roles[place]
+        shape = tuple(axis.length for axis in of_one if axis)
+        has_bias = _bias_of(name) in axes
+        steps = branches[place > roles.index("o")]
+        if role in "nh":
+            nodes = [Node("ln", name, shape, has_bias=has_bias)]
+        else:
+            nodes = [Node("conv", name, shape, std=TEXT_STD, branch=_BRANCH_OF.get(role, ""))]
+            nodes += [Node("bias", _bias_of(name), shape[:1])] if has_bias else []
+        if role == "h":
+            steps[-1][-1] += nodes
+        elif role in "qu" and roles[place - 1] != "n":
+            steps[-1].append(nodes)
+        else:
+            steps += [[[Node("msa")]]] if role == "o" and convention == "msa" else []
+            steps.append([nodes])
+    return branches
+
+
+def _bias_of(weight: str) -> str:
+    return weight.removesuffix("weight") + "bias"
+
+
+def _parameters(node: Node) -> list[str]:
+    """Names of the parameters that a node stands for."""
+    names = [node.parameter] if node.parameter else []
+    return [*names, *map(_bias_of, names)] if node.op == "ln" and node.has_bias else names
 
 
 def _layer(
@@ -267,11 +372,13 @@ def _layer(
     yield from (replace(node, fused=3) for node in _linear(qkv, 3 * width, width, form=form))
     if convention == "msa":
         yield Node("msa")
-    yield from _linear(proj, width, width, form=form)
+    weight, bias = _linear(proj, width, width, form=form)
+    yield from (replace(weight, branch="attention"), bias)
     yield Node("sum")
     yield Node("ln", f"{norm2}.weight", (width,))
     yield from _linear(fc1, hidden, width, form=form)
-    yield from _linear(fc2, width, hidden, form=form)
+    weight, bias = _linear(fc2, width, hidden, form=form)
+    yield from (replace(weight, branch="mlp"), bias)
     yield Node("sum")
 
 
@@ -282,24 +389,35 @@ def _linear(name: str, out: int, *rest: int, form: Form = "linear") -> tuple[Nod
 Stem = tuple[tuple[int, ...], ...]
 _VIT_STEM: Stem = ((), (0,), (1,), (), (2, 3))
 _GPT2_STEM: Stem = ((), (0,), (), (1, 2))
+_DECODER_STEM: Stem = ((), (0,))
+Branch = tuple[tuple[int, ...], ...]
+_BRANCHES: dict[Convention, tuple[Branch, Branch]] = {"msa": (((6,),), ((5,),)), "plain": (((5,),), ((5,),))}
+"""The branches of a ViT's layer: their nodes form a single chain."""
 
 
 @lru_cache(maxsize=256)
-def path_lengths(stem: Stem, depth: int, tail: int, convention: Convention) -> NDArray[np.int16]:
+def path_lengths(stem: Stem, branches: tuple[Branch, ...], depth: int, tail: int) -> NDArray[np.int16]:
     """Path lengths of a transformer, int16, (N, N).
 
     Args:
-        stem: Predecessors of each node up to the sum with the position embedding.
+        stem: Predecessors of each node up to the start of the residual stream.
+        branches: For each branch of a layer its steps in order, of each step the lengths of its chains side by side.
+            All nodes at the end of a step have edges to the first nodes of the next step, and the last step has one to
+            the branch's sum.
         depth: Number of layers.
         tail: Number of nodes after the last layer, each with an edge to the next.
-        convention: See :func:`computational_graph`.
     """
-    attention = 6 if convention == "msa" else 5  # nodes between one sum and the next
     predecessors = list(stem)
-    for _ in range(depth):
-        for between in (attention, 5):
-            skip = len(predecessors) - 1
-            predecessors += [(skip + k,) for k in range(between)]
-            predecessors.append((skip + between, skip))
+    for branch in branches * depth:
+        skip = len(predecessors) - 1
+        before = (skip,)
+        for step in branch:
+            ends = []
+            for length in step:
+                predecessors.append(before)
+                predecessors += [(len(predecessors) - 1 + k,) for k in range(length - 1)]
+                ends.append(len(predecessors) - 1)
+            before = tuple(ends)
+        predecessors.append((*before, skip))
     predecessors += [(len(predecessors) - 1 + k,) for k in range(tail)]
     return shortest_paths(predecessors)

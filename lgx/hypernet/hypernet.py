@@ -25,7 +25,7 @@ from lgx.hypernet.decoder import (
     postprocess,
 )
 from lgx.hypernet.encoder import Encoder
-from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, is_token_embedding
+from lgx.hypernet.graph import Convention, Graph, GraphBatch, Node, computational_graph, has_token_rows
 from lgx.hypernet.low_rank_decoder import Layout, LowRankDecoder
 from lgx.hypernet.predicted import Joined, Name, Predicted, Products, Stack
 
@@ -265,17 +265,17 @@ class Hypernet(nn.Module):
         vectors: list[Stack[Name]] = []
         norm_weights: set[Name] = set()
         for kind, decoded in zip(targets, self.decoder.decode(x, list(targets.values())), strict=True):
+            gain = attention_gain(kind, self.config.attention_gain)
             for pattern, values in postprocess(kind, decoded, self.config.class_position_std).items():
                 names = [(g, pattern.format(name, name.removesuffix(".weight"))) for g, _, name in groups[kind]]
-                gains = [attention_gain(name, self.config.attention_gain) for _, name in names]
                 if isinstance(values, Factors):
-                    scales = [matrix_scale(kind) * gain for gain in gains]
+                    scales = [matrix_scale(kind) * gain] * len(names)
                     products.append(Products(names, values.a, values.b, scales, kind.form == "transposed"))
                 elif kind.op in ("ln", "bias"):
                     vectors.append(Stack(names, values))
                     norm_weights.update(names if pattern == "{1}.weight" else ())
                 else:
-                    dense.append(Stack(names, values).scaled(gains))
+                    dense.append(Stack(names, values).scaled([gain] * len(names)))
         joined = Joined(vectors)
         slopes = joined.repeat([NORM_SLOPE if name in norm_weights else BIAS_SLOPE for name in joined.names])
         offsets = joined.repeat([1.0 if name in norm_weights else 0.0 for name in joined.names])
@@ -301,7 +301,7 @@ class Hypernet(nn.Module):
             return Target(kind, (out,), count)
         _, inputs, height, width = (*shape, 1, 1)[:4]
         inputs = min(inputs, most[1])
-        if is_token_embedding(node) and self.config.vocab_size is not None:
+        if has_token_rows(node) and self.config.vocab_size is not None:
             if shape[0] > self.config.vocab_size:
                 raise UserError(
                     f"hypernetwork: has rows for {self.config.vocab_size} tokens, but the architecture has {shape[0]} "

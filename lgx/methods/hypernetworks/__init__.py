@@ -3,7 +3,7 @@
 from lgx.methods.spec import MethodSpec
 
 _INITIALIZER = "lgx.methods.hypernetworks.initializer:HypernetPrediction"
-_WHY_NOT = "the predicted head is for a whole image or text, not for pixels or tokens"
+_WHY_NOT = "the predicted head is for a whole image, not for pixels"
 
 GHN3 = MethodSpec(
     name="ghn3",
@@ -12,7 +12,7 @@ GHN3 = MethodSpec(
     module="lgx.methods.hypernetworks.base:GHN3",
     initializer=_INITIALIZER,
     learngene="hypernetwork",
-    kinds=("classification", "multilabel", "text"),
+    kinds=("classification", "multilabel", "text", "language"),
     why_not=_WHY_NOT,
     order=110,
 )
@@ -24,7 +24,7 @@ LOGAH = MethodSpec(
     module="lgx.methods.hypernetworks.base:LoGAH",
     initializer=_INITIALIZER,
     learngene="hypernetwork",
-    kinds=("classification", "multilabel", "text"),
+    kinds=("classification", "multilabel", "text", "language"),
     why_not=_WHY_NOT,
     aliases=("logah_aligned",),
     order=120,
@@ -37,7 +37,7 @@ TAL = MethodSpec(
     module="lgx.methods.hypernetworks.tal:TAL",
     initializer=_INITIALIZER,
     learngene="hypernetwork",
-    kinds=("classification", "multilabel", "text"),
+    kinds=("classification", "multilabel", "text", "language"),
     why_not=_WHY_NOT,
     order=130,
 )

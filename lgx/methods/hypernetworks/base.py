@@ -46,8 +46,9 @@ class HypernetMethod(PanelEvaluation):
     repeats rows of the token embedding, as LoGAH's code does. In the other layouts, every token has its own row.
 
     Args:
-        set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K``, for text ``GPTs-1K``, or a ``.jsonl`` file with
-            an architecture in each line. ``arch`` gives image and patch size, or longest text and vocabulary.
+        set: Architecture set to train on, ``ViTs-1K``, ``ViTs+-1K``, for text ``GPTs-1K`` or ``LLAMAs-1K``, or a
+            ``.jsonl`` file with an architecture in each line. ``arch`` gives image and patch size, or type, longest
+            text and vocabulary.
         set_size: Number of architectures of the set; by default 1000, or all of a file.
         panel: Held-out architectures that validation evaluates.
         test_panel: Held-out architectures that the test evaluates; by default ``panel``.

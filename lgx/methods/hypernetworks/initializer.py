@@ -20,7 +20,7 @@ from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, l
 from lgx.initialization import Initializer, Origin, Sizes
 
 Spectrum = Literal["predicted", "random"]
-_IN_A_BLOCK = re.compile(r"(?:^|\.)(?:blocks|h)\..*weight$")
+_IN_A_BLOCK = re.compile(r"(?:^|\.)(?:blocks|h|layers)\..*weight$")
 """Names of the weights of blocks, as timm and transformers write them: no embeddings, no heads."""
 
 
@@ -190,6 +190,11 @@ class HypernetPrediction(Initializer):
                 raise UserError(
                     f"{self.source}: was trained on texts of {trained.vocab_size} tokens, but {name_of(architecture)} "
                     f"has {architecture.vocab_size}; write vocab_size={trained.vocab_size} in the architecture"
+                )
+            if architecture.model_type != trained.model_type:
+                raise UserError(
+                    f"{self.source}: was trained on networks of the type {trained.model_type}, but "
+                    f"{name_of(architecture)} is a {architecture.model_type}; leave the type out"
                 )
         embedding = self.embedding(task)
         try:

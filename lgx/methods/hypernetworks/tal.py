@@ -104,7 +104,7 @@ class TAL(HypernetMethod):
 
     On text (Table 6) the paper has neither stage 1 nor guidance: a pretrained GPT-2 embeds the tasks, and one run tunes
     on them. With guidance, the ancestor's mean token replaces its class token, and a text's last token replaces the
-    network's.
+    network's; a language model's is the mean token.
 
     The paper gives no α; its code has 0.2. Its code has no ancestor in stage 2. In stage 2 the code freezes the loaded
     encoder, but still trains it. Our ``freeze_encoder`` freezes it, except for the modulation by the task.
@@ -259,14 +259,14 @@ class TAL(HypernetMethod):
         wanted = teacher(batch.inputs) if self.guidance == "logits" else teacher.features(batch.inputs)
 
         def parts(logits: Tensor, features: Tensor) -> Tensor:
-            """Losses of labels and guidance, (2,), of logits (B, K) and features (B, T)."""
+            """Losses of labels and guidance, (2,), of logits (B, K) or (B, N, V) and features (B, T)."""
             if self.guidance == "logits" and self.tasks[batch.task].kind == "multilabel":
                 is_labeled = batch.targets != IGNORE
                 guidance = multilabel_distillation_loss(logits, wanted, self.temperature, is_labeled)
             elif self.guidance == "logits":
-                guidance = distillation_loss(logits, wanted, self.temperature)
+                guidance = distillation_loss(logits, wanted, self.temperature, batch.targets)
             elif self.guidance == "official":
-                guidance = official_feature_divergence(features, wanted, logits.shape[1])
+                guidance = official_feature_divergence(features, wanted, logits.shape[-1])
             else:
                 guidance = feature_divergence(features, wanted)
             return torch.stack([self.label_loss(logits, batch.targets), guidance])
