@@ -89,15 +89,15 @@ def parse_for(
 
 
 def parse_like(text: str, base: Architecture) -> Architecture:
-    """Read an architecture that has the classes of ``base`` and, unless the text names them, its kind of inputs.
+    """Read an architecture that has the task of ``base`` and, unless the text names them, its kind of inputs.
 
     Args:
         text: Name or specification.
-        base: Gives the classes, and image size, patch size and channels, or longest text and vocabulary.
+        base: Gives kind and classes, and image size, patch size and channels, or longest text, vocabulary and type.
     """
     _check_kind(text, base.kind)
     shared = {key: getattr(base, key) for key in base.shared_keys if f"{key}=" not in text}
-    return parse_any_architecture(text, num_classes=base.num_classes, **shared)
+    return parse_any_architecture(text, num_classes=base.num_classes, kind=base.kind, **shared)
 
 
 def architecture_from_dict(values: Mapping[str, Any]) -> Architecture:

@@ -15,20 +15,27 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from lgx.architectures import Architecture, ViTArchitecture
+from lgx.architectures.building import fill_buffers
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.hypernet import Hypernet, add_class_token
 
 
 @lru_cache(maxsize=2048)
-def skeleton(architecture: Architecture) -> nn.Module:
+def skeleton(architecture: Architecture, device: str = "cpu") -> nn.Module:
     """Build an architecture's network on the meta device, without memory for its parameters.
 
     It is the model of timm or transformers, except that the layers of a ViT are replaced by :class:`_Layer`.
+
+    Args:
+        architecture: The network.
+        device: Where its buffers lie, such as the angles of rotary positions.
 
     Returns:
         The network; it is cached and must not be changed.
     """
     network = architecture.build("meta")
+    with torch.inference_mode(False):  # a validation may build it, and training save its buffers for a backward pass
+        fill_buffers(network, device)
     if isinstance(network, VisionTransformer):
         last = len(network.blocks) - 1
         reads_one = network.global_pool == "token"
@@ -50,7 +57,7 @@ def functional_forward(architecture: Architecture, parameters: Mapping[str, Tens
     Returns:
         Logits, (B, K), or (B, N, V) of a language model.
     """
-    return cast(Tensor, functional_call(_headless(architecture), dict(parameters), (inputs,)))
+    return cast(Tensor, functional_call(_headless(architecture, inputs.device), dict(parameters), (inputs,)))
 
 
 def functional_forward_with_features(
@@ -63,12 +70,14 @@ def functional_forward_with_features(
         token, or of a text's last token, of a language model the mean of the text's tokens.
     """
     named = {f"network.{name}": parameter for name, parameter in parameters.items()}
-    return cast(tuple[Tensor, Tensor], functional_call(_WithFeatures(_headless(architecture)), named, (inputs,)))
+    return cast(
+        tuple[Tensor, Tensor], functional_call(_WithFeatures(_headless(architecture, inputs.device)), named, (inputs,))
+    )
 
 
-def _headless(architecture: Architecture) -> nn.Module:
+def _headless(architecture: Architecture, device: torch.device) -> nn.Module:
     """The skeleton with one class, so that all numbers of classes share it in the cache."""
-    return skeleton(architecture.replace(num_classes=1))
+    return skeleton(architecture.replace(num_classes=1), str(device))
 
 
 class _Layer(nn.Module):

@@ -310,7 +310,7 @@ _ROLES = {
     ("embed",): "n", ("heads", "embed"): "q", ("head",): "h", ("embed", "heads"): "o", ("hidden", "embed"): "u",
     ("embed", "hidden"): "d",
 }  # fmt: skip
-"""Axes of a weight -> its role: norm; query, key or value; norm of heads; output; gate or neurons; output of the MLP."""
+"""Axes of a weight -> its role: norm; query, key or value; norm of heads; output; gate or neurons; MLP's output."""
 
 
 def _decoder_branches(a: HFArchitecture, first: str, convention: Convention) -> list[list[list[list[Node]]]]:

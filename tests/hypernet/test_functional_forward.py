@@ -9,14 +9,14 @@ from lgx.hypernet.functional_forward import functional_forward, functional_forwa
 from lgx.hypernet.hypernet import add_class_token
 from lgx.hypernet.low_rank_tensor import LowRankTensor
 from tests.support.command_line import DEVICES
-from tests.support.gpt2 import GPT2, hypernet, texts
+from tests.support.gpt2 import GPT2, LLAMA, hypernet, texts
 from tests.support.hypernet import VIT
 
 
 def inputs_of(architecture, dtype=torch.float):
     """Images or texts."""
     torch.manual_seed(1)
-    return texts(5, 12, 7) if architecture is GPT2 else torch.randn(3, 3, 16, 16, dtype=dtype)
+    return texts(5, 12, 7) if architecture.reads_text else torch.randn(3, 3, 16, 16, dtype=dtype)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_dense_predictions_load_into_the_librarys_model(architecture, decoder):
 
 
 LAYOUTS = [(VIT, "official", None), (VIT, "aligned", None), (GPT2, "official", None), (GPT2, "aligned", None),
-           (GPT2, "aligned", 101)]  # fmt: skip
+           (GPT2, "aligned", 101), (LLAMA, "official", None), (LLAMA, "aligned", 101)]  # fmt: skip
 
 
 @pytest.mark.parametrize("device", DEVICES)

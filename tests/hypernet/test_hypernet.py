@@ -8,6 +8,7 @@ from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.functional_forward import meta_batch_loss
 from lgx.hypernet.low_rank_tensor import LowRankTensor
+from tests.support.gpt2 import LLAMA
 from tests.support.hypernet import TINY, VIT
 
 
@@ -22,6 +23,7 @@ def test_random_architectures_have_finite_parameters_of_the_right_shapes(decoder
     hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, decoder=decoder, layout=layout)).eval()
     drawn = [a for name in ("ViTs-1K", "ViTs+-1K") for a in sample_architectures(name, count, seed=7, base=small)]
     drawn += sample_architectures("GPTs-1K", count, base=texts)
+    drawn += sample_architectures("LLAMAs-1K", count, base=texts.replace(heads_per_group=2, config=LLAMA.config))
     with torch.no_grad():
         for architecture in dict.fromkeys(drawn):
             expected = {k: v.shape for k, v in architecture.build("meta").state_dict().items()}

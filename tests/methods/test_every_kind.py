@@ -27,7 +27,6 @@ pytestmark = pytest.mark.slow
 IMAGES = "depth={},embed_dim=16,num_heads=2,patch_size=4,img_size={}"
 TEXTS = "hf:depth={},embed_dim=16,num_heads=2,max_len=16,vocab_size={},type={}"
 CLASSES = {"classification": 3, "segmentation": 150, "multilabel": 3, "text": 2, "language": SIZE}
-HYPERNETS = [spec.name for spec in specs().values() if spec.learngene == "hypernetwork"]
 DEPTHS = {"pretrained": 4, "simple_lg": 5, "learngene_pool": 2}
 """Depths of descendants, from sources of four layers, and of instances; of all others 3."""
 
@@ -60,7 +59,7 @@ def ancestors(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, st
     """Files of untrained networks: (kind, family) -> file."""
     folder, found = tmp_path_factory.mktemp("ancestors"), {}
     for kind, classes in CLASSES.items():
-        for family in ("llama", "gpt2") if kind in ("text", "language") else ("vit",):
+        for family in ("llama",) if kind in ("text", "language") else ("vit",):
             architecture = parse_for(arch_of(kind, 4, family), kind, classes)
             path = found[kind, family] = folder / f"{kind}-{family}.learngene.safetensors"
             task = {"name": "shapes", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.2, 0.2]}
@@ -74,7 +73,7 @@ def options_of(name: str, kind: str, ancestor: Path) -> list[str]:
     known = [*OPTIONS[name], *([TEACHER] if name == "Distill" else [])]
     if kind in ("text", "language"):
         known = [o.replace('["depth', '["hf:depth') for o in known if o != "--data.labels=false"]
-        known += ["--model.set=GPTs-1K"] * ("--model.set_size=2" in known)
+        known += ["--model.set=LLAMAs-1K"] * ("--model.set_size=2" in known)
     return [str(ancestor).join(option.split("{ancestor}")) for option in known]
 
 
@@ -94,7 +93,7 @@ def starts(spec: MethodSpec, source: Path | None, kind: str, family: str, **opti
 @pytest.mark.parametrize(("method", "kind"), [(s.name, kind) for s in specs().values() for kind in s.kinds])
 def test_a_method_trains_and_starts_a_descendant_of_each_kind_that_it_knows(method, kind, data, ancestors, tmp_path):
     spec = specs()[method]
-    family = "vit" if kind not in ("text", "language") else "gpt2" if method in HYPERNETS else "llama"
+    family = "llama" if kind in ("text", "language") else "vit"
     ancestor = ancestors[kind, family]
     if spec.module is None or method == "pretrained":
         source = None if method in ("random", "mimetic") else ancestor

@@ -1,4 +1,4 @@
-"""Tiny GPT-2s, texts for them, and hypernetworks that predict them; modules that import this one need transformers."""
+"""A tiny GPT-2 and Llama, texts, and hypernetworks that predict them; importing this module needs transformers."""
 
 import torch
 
@@ -10,6 +10,10 @@ from tests.support.hypernet import TINY
 transformers = import_transformers()
 
 GPT2 = HFArchitecture(2, 24, 3, max_len=12, vocab_size=101, num_classes=3)
+LLAMA = HFArchitecture(
+    2, 32, 4, heads_per_group=2, mlp_ratio=2.5, max_len=12, vocab_size=101, num_classes=3,
+    config='{"model_type":"llama"}',
+)  # fmt: skip
 
 
 def texts(*lengths: int, vocab_size: int = 101) -> torch.Tensor:

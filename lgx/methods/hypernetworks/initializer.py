@@ -146,6 +146,15 @@ class HypernetPrediction(Initializer):
             return Sizes.free(widest=widest)
         return Sizes.free(vit_only(learngene.architecture, self.source), widest)
 
+    def named_size(self, text: str, num_classes: int | None) -> Architecture:
+        """See :class:`Initializer`; heads need not be as wide as the source's."""
+        size = super().named_size(text, num_classes)
+        trained = self.origin().architecture
+        is_open = "head_dim=" not in text and size.embed_dim % size.num_heads == 0
+        if isinstance(size, HFArchitecture) and isinstance(trained, HFArchitecture) and is_open:
+            return size.replace(head_dim=trained.head_dim)
+        return size
+
     def embedding(self, task: Task | None = None) -> Tensor | None:
         """The embedding, (T,), of the constructor's task, otherwise of ``task``; None without task information."""
         if self.loaded.config.task_width is None:
