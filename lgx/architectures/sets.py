@@ -50,7 +50,7 @@ def _llamas_1k(rng: random.Random) -> tuple[int, int, int]:
     return depth, rng.randrange(low, high + 1, 16), 8
 
 
-_DEFAULTS = {
+_DEFAULTS: dict[str, Callable[[], Architecture]] = {
     "ViT": ViTArchitecture,
     "GPT-2": HFArchitecture,
     "Llama": lambda: HFArchitecture(config='{"model_type":"llama"}'),

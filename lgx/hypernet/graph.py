@@ -410,7 +410,7 @@ def path_lengths(stem: Stem, branches: tuple[Branch, ...], depth: int, tail: int
     predecessors = list(stem)
     for branch in branches * depth:
         skip = len(predecessors) - 1
-        before = (skip,)
+        before: tuple[int, ...] = (skip,)
         for step in branch:
             ends = []
             for length in step:
