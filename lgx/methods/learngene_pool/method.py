@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,7 @@ from lgx.methods.learngene_pool.pool import (
     Pair,
     PoolNetwork,
     instances_of,
+    least_squares_stitches,
     members,
     read_pool,
     size_text,
@@ -40,6 +41,8 @@ from lgx.methods.several_networks import SeveralNetworks
 _COMPARED = {"narrow": 3, "wide": 1}
 """Number of compared blocks of each instance."""
 _PARTS = ("blocks", "attention")
+_SAMPLE = 100
+"""Training images of stitches that start by least squares, as in the paper."""
 
 
 def matched_blocks(depth: int, whole: int, count: int) -> list[tuple[int, int]]:
@@ -83,7 +86,7 @@ class LearngenePool(SeveralNetworks, Distill):
     With ``pool``, the second stage: a window of two blocks slides over both instances, each window with one linear
     map, the stitch. A stitched network is the first blocks of the narrow instance, a stitch, and the last blocks of the
     wide one. Each update trains one random network: ``(1 - α) CE(p, y) + α CE(p, p_t)``. A stitch starts as the mean
-    of the narrow instance's maps of block outputs, transposed.
+    of the narrow instance's maps of block outputs, transposed, or by least squares on 100 training images.
 
     The departures from the paper and its released code are in ``docs/methods.md``.
 
@@ -94,6 +97,7 @@ class LearngenePool(SeveralNetworks, Distill):
         pool: Learngene file of the first stage, for the second stage.
         width: Width of the narrow instance, whose heads keep their width; by default a quarter of the heads.
         depth: Number of layers of the instances; by default half of the ancestor's.
+        stitch_start: Start of stitches in the second stage: ``maps`` or ``least_squares``.
         alpha: Share α of what the ancestor teaches; by default the paper's, 0.9, and 0.5 in the second stage.
         kwargs: Arguments of ``Distill`` and of every method; ``start`` and ``guidance`` cannot be given.
     """
@@ -108,6 +112,7 @@ class LearngenePool(SeveralNetworks, Distill):
         pool: str | None = None,
         width: int | None = None,
         depth: int | None = None,
+        stitch_start: Literal["maps", "least_squares"] = "maps",
         alpha: float | None = None,
         **kwargs: Any,
     ) -> None:
@@ -115,7 +120,10 @@ class LearngenePool(SeveralNetworks, Distill):
         super().__init__(ancestor=ancestor, guidance="logits", start="random", alpha=alpha, **kwargs)
         if self.compile_network:
             raise UserError("model.compile: LearngenePool trains parts of networks; leave it out")
+        if pool is None and stitch_start != "maps":
+            raise UserError(f"model.stitch_start: {stitch_start} is for the second stage; give model.pool")
         self.pool, self.width, self.depth = pool, width, depth
+        self.stitch_start = stitch_start
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
@@ -197,6 +205,11 @@ class LearngenePool(SeveralNetworks, Distill):
                 )
         elif self._trainer is not None and not self.is_restored:
             network.load_state_dict(self.stored_pool())
+            if self.stitch_start == "least_squares":
+                data = self.data_module()
+                batches = [data.on_after_batch_transfer(each, 0) for each in data.reference_dataloader(_SAMPLE, False)]
+                images = torch.cat([batch.inputs for batch in batches])
+                network.load_state_dict(least_squares_stitches(network, images), strict=False)
         return network
 
     # -- training -------------------------------------------------------------------------------------------------

@@ -196,3 +196,46 @@ def with_stitches(state: Mapping[str, Tensor], depth: int) -> dict[str, Tensor]:
         tensors[f"stitches.{window}.weight"] = weight.clone(memory_format=torch.contiguous_format)
         tensors[f"stitches.{window}.bias"] = weight.new_zeros(len(weight))
     return tensors
+
+
+@torch.no_grad()
+def least_squares_stitches(network: PoolNetwork, images: Tensor) -> dict[str, Tensor]:
+    """Stitches that map the tokens of the narrow instance to those of the wide one with the least squared error.
+
+    The tokens before a stitch are mapped to the input of the block behind it. A window has one map, for all tokens of
+    all its places.
+
+    Args:
+        network: The pool.
+        images: Normalized images, (B, C, H, W).
+
+    Returns:
+        Weights and biases by their names in the pool.
+    """
+    narrow, wide = (_tokens_of_blocks(instance, images) for instance in (network.narrow, network.wide))
+    listed = places(len(wide))
+    stitches = {}
+    for window in range(len(network.stitches)):
+        of_window = [(last, first) for last, first, number in listed if number == window]
+        before = torch.cat([narrow[last][1] for last, _ in of_window]).flatten(0, -2).double()
+        behind = torch.cat([wide[first][0] for _, first in of_window]).flatten(0, -2).double()
+        with_ones = torch.cat([before, before.new_ones(len(before), 1)], dim=1)
+        solution = torch.linalg.lstsq(with_ones, behind).solution.float()
+        stitches[f"stitches.{window}.weight"] = solution[:-1].T.contiguous()
+        stitches[f"stitches.{window}.bias"] = solution[-1]
+    return stitches
+
+
+def _tokens_of_blocks(network: Any, images: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Input and output of each block, (B, N, D)."""
+    tokens: list[tuple[Tensor, Tensor]] = []
+    handles = [
+        block.register_forward_hook(lambda _, inputs, output: tokens.append((inputs[0], output)))
+        for block in network.blocks
+    ]
+    is_training = network.training
+    network.eval()(images)
+    network.train(is_training)
+    for handle in handles:
+        handle.remove()
+    return tokens

@@ -19,7 +19,14 @@ from lgx.errors import UserError
 from lgx.initialization.sizing import parse_budgets
 from lgx.methods.learngene_pool.initializer import PoolMembers
 from lgx.methods.learngene_pool.method import LearngenePool, matched_blocks
-from lgx.methods.learngene_pool.pool import PoolNetwork, instances_of, members, places, with_stitches
+from lgx.methods.learngene_pool.pool import (
+    PoolNetwork,
+    instances_of,
+    least_squares_stitches,
+    members,
+    places,
+    with_stitches,
+)
 from tests.support.command_line import arguments, lgx, ok
 
 WHOLE = ViTArchitecture(4, 16, 2, patch_size=4, img_size=16, num_classes=3)
@@ -142,6 +149,24 @@ def test_a_stitch_starts_as_the_mean_of_the_maps_of_blocks_transposed():
     assert tensors.keys() == PoolNetwork(method.pair, "meta").state_dict().keys()
 
 
+def test_least_squares_maps_the_tokens_before_a_stitch_to_those_behind_it():
+    pool = PoolNetwork(instances_of(WHOLE, 8, 3)).eval()
+    with torch.no_grad():
+        before, behind = (network._pos_embed(network.patch_embed(IMAGES)) for network in (pool.narrow, pool.wide))
+        ours, theirs = [], [behind]  # outputs of narrow blocks, inputs of wide blocks
+        for narrow, wide in zip(pool.narrow.blocks, pool.wide.blocks, strict=True):
+            before, behind = narrow(before), wide(behind)
+            ours.append(before)
+            theirs.append(behind)
+    stitches = least_squares_stitches(pool, IMAGES)
+    for window, compared in enumerate([[(0, 0), (0, 1), (1, 0), (1, 1)], [(1, 2), (2, 1), (2, 2)]]):
+        x = torch.cat([F.pad(ours[last], (0, 1), value=1.0) for last, _ in compared]).flatten(0, 1)
+        y = torch.cat([theirs[first] for _, first in compared]).flatten(0, 1)
+        wanted = torch.linalg.lstsq(x, y).solution
+        assert_close(stitches[f"stitches.{window}.weight"], wanted[:-1].T, atol=1e-4, rtol=1e-3)
+        assert_close(stitches[f"stitches.{window}.bias"], wanted[-1], atol=1e-4, rtol=1e-3)
+
+
 @pytest.fixture(scope="module")
 def stages(images, ancestor, tmp_path_factory):
     """Folders of the runs of both stages."""
@@ -163,6 +188,19 @@ def test_both_stages_train_and_measure_all_their_networks(stages):
     biases = [name for name in started if name.startswith("stitches.") and name.endswith("bias")]
     assert not any(started[name].any() for name in biases)
     assert all(trained[name].any() for name in biases)
+
+
+def test_stitches_of_a_run_start_by_least_squares(stages, images, ancestor, tmp_path):
+    options = [f"--model.ancestor={ancestor}/final{SUFFIX}", "--model.stitch_start=least_squares", "--name=fitted"]
+    refused = lgx(*arguments("fit", "LearngenePool", images, tmp_path, *options))
+    assert "least_squares is for the second stage" in refused.sentence
+    short = [f"--model.pool={stages[0]}", "--trainer.max_steps=1", "--model.optimizer.lr=0"]
+    ok(lgx(*arguments("fit", "LearngenePool", images, tmp_path, *options), *short))
+    started, fitted = (
+        Learngene.load(folder / f"final{SUFFIX}").tensors for folder in (stages[0], tmp_path / "test/fitted/seed0")
+    )
+    differing = {name.partition(".")[0] for name in started if not torch.equal(started[name], fitted[name])}
+    assert differing == {"stitches"}
 
 
 @pytest.mark.parametrize("suffix", ["", ".pt2", ".onnx"])
