@@ -28,14 +28,14 @@ def embed(
 ) -> None:
     """Embed tasks: the mean class-token feature of an ancestor over a task's training images (TAL, Sec. 4).
 
-    For texts, the ancestor is a GPT-2, and the feature of a text is the mean of its tokens after the last norm. TAL
-    reads the file as --model.task_embeddings in training and as --task_embeddings in `lgx init`.
+    For texts, the ancestor is a network of transformers, and the feature of a text is the mean of its tokens after the
+    last norm. TAL reads the file as --model.task_embeddings in training and as --task_embeddings in `lgx init`.
 
     Example: lgx embed --ancestor ancestor --data my_images --out task_embedding.safetensors
 
     Args:
-        ancestor: Learngene file, folder, checkpoint of a run, or timm model name. For texts: a GPT-2, also by its name
-            on the Hugging Face hub (hf://openai-community/gpt2).
+        ancestor: Learngene file, folder, checkpoint of a run, or timm model name. For texts: a network of transformers,
+            also by its name on the Hugging Face hub (hf://openai-community/gpt2).
         data: Names of data sets, separated by commas (cifar100,dtd; `lgx data list` shows all), or folders with images
             or with train/<class>/<image>. The name of a folder becomes the name of its task.
         out: File to write.

@@ -87,7 +87,7 @@ class Teacher:
 
     @property
     def model(self) -> nn.Module:
-        """The frozen network, a timm model or a GPT-2, on the device where it was last used."""
+        """The frozen network, a model of timm or transformers, on the device where it was last used."""
         return cast(nn.Module, self._model)
 
     @property
@@ -124,10 +124,9 @@ class Teacher:
     def features(self, inputs: Tensor) -> Tensor:
         """Compute the features that precede the classification head.
 
-        For an image model these are the class token after the last norm, or the pooled features if it pools. For a
-        GPT-2 they are the mean, after the last norm, over the text's tokens without padding: attention is causal, so
-        no single token of a pretrained GPT-2 is trained to summarize the text. The TAL paper does not say which
-        features of a GPT-2 it uses.
+        For an image model these are the class token after the last norm, or the pooled features if it pools. Of a
+        text they are the mean, after the last norm, over its tokens without padding: attention is causal, so no single
+        token of a pretrained GPT-2 is trained to summarize the text. The TAL paper does not say which features of a GPT-2 it uses.
 
         Args:
             inputs: Images normalized for the task, (B, C, H, W), or texts, (B, 3, N).
@@ -181,7 +180,11 @@ def check_kind(source: PretrainedNetwork, task: Task, features_only: bool = Fals
     kind = architecture.kind if architecture else "classification"
     is_other = bool(architecture and architecture.reads_text) != task.reads_text
     if is_other or (kind != task.kind and not features_only):
-        remedy = "choose a GPT-2 for text and an image model for images" if is_other else _adapting(source, task)
+        remedy = (
+            "choose a network of transformers for text and an image model for images"
+            if is_other
+            else _adapting(source, task)
+        )
         raise UserError(f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; {remedy}")
     if features_only:
         return
