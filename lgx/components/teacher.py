@@ -126,7 +126,8 @@ class Teacher:
 
         For an image model these are the class token after the last norm, or the pooled features if it pools. Of a
         text they are the mean, after the last norm, over its tokens without padding: attention is causal, so no single
-        token of a pretrained GPT-2 is trained to summarize the text. The TAL paper does not say which features of a GPT-2 it uses.
+        token of a pretrained GPT-2 is trained to summarize the text. The TAL paper does not say which features of a
+        GPT-2 it uses.
 
         Args:
             inputs: Images normalized for the task, (B, C, H, W), or texts, (B, 3, N).
