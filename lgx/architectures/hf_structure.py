@@ -50,8 +50,8 @@ class Structure(NamedTuple):
         positions: Parameters with a row for each position.
         has_free_head_dim: Whether the width of a head does not depend on the width.
         after_tokens: Parameters that the features of tokens do not depend on: heads, and poolers before them.
-        called: Modules of a layer with parameters of their own, in the order of their calls.
-        has_norms_from_one: Whether the weights of norms are the factors themselves, not what is added to one.
+        called: Modules of layer 0 with parameters of their own, in the order of their calls.
+        has_plain_norms: Whether the weights of norms are the factors themselves, not what is added to one.
     """
 
     layers: str
@@ -66,7 +66,7 @@ class Structure(NamedTuple):
     has_free_head_dim: bool
     after_tokens: tuple[str, ...]
     called: tuple[str, ...]
-    has_norms_from_one: bool
+    has_plain_norms: bool
 
 
 @cache
@@ -133,7 +133,7 @@ class _Reader(Trials):
         return Structure(
             prefix, of_one_layer, lacking, head, heads, is_causal, self.is_rotary(network), self.reserves(network),
             tuple(n for n, shape in self.shapes(max_len=2 * LENGTH).items() if shape != shapes[n]), self.is_free,
-            self.after_tokens(network), self.called(network, first), self.has_norms_from_one(network),
+            self.after_tokens(network), tuple(self.called(network, first)), self.has_plain_norms(network),
         )  # fmt: skip
 
     def check_layers(self, shapes: Shapes, prefix: str) -> tuple[str, ...]:
@@ -215,24 +215,14 @@ class _Reader(Trials):
 
         The projection that is called last reads the heads; all others write them.
         """
-        called: dict[str, list[str]] = {}
-        hooks = []
         width = self.base["embed_dim"]
-        for name, module in network.named_modules():
-            weight = getattr(module, "weight", None)
-            sizes = {*weight.shape} if isinstance(weight, Tensor) and weight.ndim == 2 else {0}
-            if name.startswith(prefix) and sizes <= {width, 3 * width} and not isinstance(module, nn.Embedding):
-                layer = called.setdefault(name.removeprefix(prefix).partition(".")[0], [])
-                hooks.append(module.register_forward_hook(lambda *_, name=name, layer=layer: layer.append(name)))
-        with torch.no_grad():
-            network(ids_of())
-        for hook in hooks:
-            hook.remove()
         sides = set()
-        for names in called.values():
-            for name in names:
-                is_output = name == names[-1]
-                is_linear = isinstance(network.get_submodule(name), nn.Linear)  # Conv1D of GPT-2 is transposed
+        for number in range(self.base["depth"]):
+            called = [(name, network.get_submodule(name)) for name in self.called(network, f"{prefix}{number}.")]
+            square = [(name, module) for name, module in called if _is_square(module, width)]
+            for name, module in square:
+                is_output = name == square[-1][0]
+                is_linear = isinstance(module, nn.Linear)  # Conv1D of GPT-2 is transposed
                 sides.add((f"{name}.weight", int(is_output == is_linear)))
                 if not is_output:
                     sides.add((f"{name}.bias", 0))
@@ -284,20 +274,22 @@ class _Reader(Trials):
         return tuple(name for name, each in zip(tensors, gradients, strict=True) if each is None)
 
     @torch.no_grad()
-    def called(self, network: Any, layer: str) -> tuple[str, ...]:
+    def called(self, network: Any, layer: str) -> list[str]:
+        """Modules of a layer with parameters of their own, in the order of their calls."""
         names: list[str] = []
-        hooks = []
-        for name, module in network.named_modules():
-            if name.startswith(layer) and any(True for _ in module.parameters(recurse=False)):
-                called = name.removeprefix(layer)
-                hooks.append(module.register_forward_hook(lambda *_, called=called: names.append(called)))
+        modules = {name: module for name, module in network.named_modules() if name.startswith(layer)}
+        hooks = [
+            module.register_forward_hook(lambda *_, name=name: names.append(name))
+            for name, module in modules.items()
+            if next(module.parameters(recurse=False), None) is not None
+        ]
         network(ids_of())
         for hook in hooks:
             hook.remove()
-        return tuple(names)
+        return names
 
     @torch.no_grad()
-    def has_norms_from_one(self, network: Any) -> bool:
+    def has_plain_norms(self, network: Any) -> bool:
         silent = deepcopy(network)
         for parameter in silent.parameters():
             if parameter.ndim == 1:
@@ -325,6 +317,14 @@ class _Reader(Trials):
             network(ids_of(LENGTH - PAD - 1))
             return True
         return False
+
+
+def _is_square(module: nn.Module, width: int) -> bool:
+    """Whether a module is a projection between a residual stream and heads of its width, perhaps fused."""
+    weight = getattr(module, "weight", None)
+    if not isinstance(weight, Tensor) or isinstance(module, nn.Embedding):
+        return False
+    return weight.ndim == 2 and {*weight.shape} <= {width, 3 * width}
 
 
 def _of_layer(shapes: Shapes, prefix: str) -> Shapes:

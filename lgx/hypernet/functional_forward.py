@@ -22,13 +22,9 @@ from lgx.hypernet.hypernet import Hypernet, add_class_token
 
 @lru_cache(maxsize=2048)
 def skeleton(architecture: Architecture, device: str = "cpu") -> nn.Module:
-    """Build an architecture's network on the meta device, without memory for its parameters.
+    """Build an architecture's network, with parameters on the meta device and buffers on ``device``.
 
     It is the model of timm or transformers, except that the layers of a ViT are replaced by :class:`_Layer`.
-
-    Args:
-        architecture: The network.
-        device: Where its buffers lie, such as the angles of rotary positions.
 
     Returns:
         The network; it is cached and must not be changed.

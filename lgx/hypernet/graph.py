@@ -217,19 +217,18 @@ def computational_graph(architecture: Architecture, convention: Convention = "ms
             f"architecture {name_of(architecture)}: has no class head (num_classes 0), but hypernetworks predict one; "
             f"set num_classes to at least 1"
         )
-    if isinstance(architecture, HFArchitecture):
-        return (
-            _gpt2_graph(architecture, convention) if architecture.is_gpt2 else _decoder_graph(architecture, convention)
-        )
-    architecture = vit_only(architecture, "hypernetworks")
-    if not architecture.is_plain:
-        raise UserError(
-            f"architecture {name_of(architecture)}: hypernetworks predict plain ViTs, not form {architecture.form}"
-        )
     if architecture.stages is not None:
         raise UserError(
             f"architecture {name_of(architecture)}: has layers that share weights, which hypernetworks do not predict; "
             f"leave out stages"
+        )
+    if isinstance(architecture, HFArchitecture):
+        of_text = _gpt2_graph if architecture.is_gpt2 else _decoder_graph
+        return of_text(architecture, convention)
+    architecture = vit_only(architecture, "hypernetworks")
+    if not architecture.is_plain:
+        raise UserError(
+            f"architecture {name_of(architecture)}: hypernetworks predict plain ViTs, not form {architecture.form}"
         )
     lengths = path_lengths(_VIT_STEM, _BRANCHES[convention], architecture.depth, 3)
     return Graph(_vit_nodes(architecture, convention), lengths)
@@ -269,17 +268,15 @@ def _gpt2_graph(a: HFArchitecture, convention: Convention) -> Graph:
 
 
 def _text_head(a: HFArchitecture, name: str) -> Node:
-    shape = (a.num_classes, a.embed_dim)
-    if a.kind == "language":
-        return Node("conv", name, shape, head=True, form="table", std=TEXT_STD)
-    return Node("conv", name, shape, head=True)
+    node = Node("conv", name, (a.num_classes, a.embed_dim), head=True)
+    return replace(node, form="table", std=TEXT_STD) if a.kind == "language" else node
 
 
 def _decoder_graph(a: HFArchitecture, convention: Convention) -> Graph:
     """The graph of a decoder like Llama, from the axes of its parameters and the order in which a layer calls them."""
     structure = a.structure
     first = f"{structure.layers}0."
-    branches = _decoder_branches(a, first, convention)
+    branches = _decoder_branches(a, convention)
     layer = [node for branch in branches for node in (*chain(*chain(*branch)), Node("sum"))]
     axes = {name: each for name, each in a.axes_of_one_layer().items() if not name.startswith(first)}
     nodes = [Node("input")]
@@ -292,7 +289,7 @@ def _decoder_graph(a: HFArchitecture, convention: Convention) -> Graph:
         elif name.endswith("weight"):
             after.append(Node("ln", name, (a.embed_dim,), has_bias=_bias_of(name) in axes))
     named = chain(*(_parameters(node) for node in (*nodes, *layer, *after)))
-    is_like_llama = structure.is_causal and structure.has_rotary_positions and structure.has_norms_from_one
+    is_like_llama = structure.is_causal and structure.has_rotary_positions and structure.has_plain_norms
     if not (branches and is_like_llama and len(nodes) == 2 and {*named} == structure.axes.keys()):
         raise UserError(
             f"architecture {name_of(a)}: hypernetworks predict ViTs, GPT-2s and decoders like Llama (norm, attention, "
@@ -305,21 +302,21 @@ def _decoder_graph(a: HFArchitecture, convention: Convention) -> Graph:
     return Graph((*nodes, *after), path_lengths(_DECODER_STEM, lengths, a.depth, len(after)))
 
 
-_BRANCH_OF: dict[str, Literal["attention", "mlp"]] = {"o": "attention", "d": "mlp"}
 _ROLES = {
     ("embed",): "n", ("heads", "embed"): "q", ("head",): "h", ("embed", "heads"): "o", ("hidden", "embed"): "u",
     ("embed", "hidden"): "d",
 }  # fmt: skip
 """Axes of a weight -> its role: norm; query, key or value; norm of heads; output; gate or neurons; MLP's output."""
+_BRANCH_OF: dict[str, Literal["attention", "mlp"]] = {"o": "attention", "d": "mlp"}
 
 
-def _decoder_branches(a: HFArchitecture, first: str, convention: Convention) -> list[list[list[list[Node]]]]:
-    """Attention and MLP of layer 0, whose names start with ``first``; empty if the layer is not like Llama's.
+def _decoder_branches(a: HFArchitecture, convention: Convention) -> list[list[list[list[Node]]]]:
+    """Attention and MLP of layer 0; empty if the layer is not like Llama's.
 
     A branch is a list of steps, and a step a list of chains of nodes side by side.
     """
     axes = a.axes_of_one_layer()
-    of_weights = {f"{first}{module}.weight": axes.get(f"{first}{module}.weight", ()) for module in a.structure.called}
+    of_weights = {f"{module}.weight": axes.get(f"{module}.weight", ()) for module in a.structure.called}
     kinds = [tuple(axis.kind for axis in of_one if axis and axis.length == axis.size) for of_one in of_weights.values()]
     roles = "".join(_ROLES.get(each, "?") for each in kinds)
     if not re.fullmatch("n(qh?){3}onu{1,2}d", roles):

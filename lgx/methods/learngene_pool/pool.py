@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lgx.architectures import ViTArchitecture, vit_only
 from lgx.architectures.building import building_on
 from lgx.architectures.counting import macs_of, parameters_of
+from lgx.architectures.vit_model import embed_images
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safety import AGAIN, count_layers
 from lgx.errors import UserError
@@ -212,13 +213,14 @@ def least_squares_stitches(network: PoolNetwork, images: Tensor) -> dict[str, Te
     Returns:
         Weights and biases by their names in the pool.
     """
-    narrow, wide = (_tokens_of_blocks(instance, images) for instance in (network.narrow, network.wide))
-    listed = places(len(wide))
+    narrow, wide = (_tokens(instance.eval(), images) for instance in (network.narrow, network.wide))
+    network.train()
+    listed = places(len(wide) - 1)
     stitches = {}
     for window in range(len(network.stitches)):
         of_window = [(last, first) for last, first, number in listed if number == window]
-        before = torch.cat([narrow[last][1] for last, _ in of_window]).flatten(0, -2).double()
-        behind = torch.cat([wide[first][0] for _, first in of_window]).flatten(0, -2).double()
+        before = torch.cat([narrow[last + 1] for last, _ in of_window]).flatten(0, -2).double()
+        behind = torch.cat([wide[first] for _, first in of_window]).flatten(0, -2).double()
         with_ones = torch.cat([before, before.new_ones(len(before), 1)], dim=1)
         solution = torch.linalg.lstsq(with_ones, behind).solution.float()
         stitches[f"stitches.{window}.weight"] = solution[:-1].T.contiguous()
@@ -226,16 +228,9 @@ def least_squares_stitches(network: PoolNetwork, images: Tensor) -> dict[str, Te
     return stitches
 
 
-def _tokens_of_blocks(network: Any, images: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Input and output of each block, (B, N, D)."""
-    tokens: list[tuple[Tensor, Tensor]] = []
-    handles = [
-        block.register_forward_hook(lambda _, inputs, output: tokens.append((inputs[0], output)))
-        for block in network.blocks
-    ]
-    is_training = network.training
-    network.eval()(images)
-    network.train(is_training)
-    for handle in handles:
-        handle.remove()
+def _tokens(network: Any, images: Tensor) -> list[Tensor]:
+    """The input of the first block, and the output of each block, (B, N, D)."""
+    tokens = [embed_images(network, images)[0]]
+    for block in network.blocks:
+        tokens.append(block(tokens[-1]))
     return tokens
