@@ -125,7 +125,9 @@ def make_optimizer(model: nn.Module, options: dict[str, Any]) -> torch.optim.Opt
     for group in groups:
         group["lr"] = values["lr"] * group.pop("lr_scale", 1.0)
         group["base"] = group["lr"]
-    return kind(groups, **values)
+    # The kernel that lgx chooses: others differ in the last bit, which bfloat16 rounds to another value now and then.
+    fused = {"fused": True} if kind is torch.optim.AdamW else {}
+    return kind(groups, **values, **fused)
 
 
 def autocast(options: dict[str, Any]) -> AbstractContextManager[Any]:
