@@ -87,7 +87,7 @@ class Backbones(EqualSizes, FeatureSlices):
 
         So the layers of every slice are spaced as evenly as a sequence allows. Untrained slices of whole layers are
         nearer to the ancestor so than with the first layers and the last one. A slice of one layer has the last one:
-        with the first one, which other slices need for what they compute next, all sizes are trained less well.
+        deeper slices and that of one layer then shared more of MiniLM's neighbors than with the first one.
         """
         order = [ancestor.depth - 1, 0][: ancestor.depth]
         while len(order) < ancestor.depth:
