@@ -50,7 +50,7 @@ class Structure(NamedTuple):
         positions: Parameters with a row for each position.
         has_free_head_dim: Whether the width of a head does not depend on the width.
         after_tokens: Parameters that the features of tokens do not depend on: heads, and poolers before them.
-        called: Modules of layer 0 with parameters of their own, in the order of their calls.
+        called: Modules of layer 0 that hold parameters, in the order of their calls.
         has_plain_norms: Whether the weights of norms are the factors themselves, not what is added to one.
     """
 
@@ -275,7 +275,7 @@ class _Reader(Trials):
 
     @torch.no_grad()
     def called(self, network: Any, layer: str) -> list[str]:
-        """Modules of a layer with parameters of their own, in the order of their calls."""
+        """Modules of a layer that hold parameters, in the order of their calls."""
         names: list[str] = []
         modules = {name: module for name, module in network.named_modules() if name.startswith(layer)}
         hooks = [

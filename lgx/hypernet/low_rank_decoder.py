@@ -89,17 +89,20 @@ class _SlicedLinear(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of weight, bias and inputs, in their shapes."""
         weight, inputs, used = ctx.saved_tensors
-        of_used, of_inputs = torch.empty_like(used), torch.zeros_like(inputs)
-        of_weight, of_bias = torch.empty_like(weight), weight.new_empty(len(weight))
+        of_used = torch.empty_like(used)
+        of_inputs = torch.zeros_like(inputs)
+        of_weight = torch.empty_like(weight)
+        of_bias = weight.new_empty(len(weight))
         shapes = [(rows.stop, len(weight[out])) for rows, out in ctx.blocks]
-        joined = weight.new_zeros(sum(map(math.prod, shapes))).split([*map(math.prod, shapes)])
+        sizes = [math.prod(shape) for shape in shapes]
+        joined = weight.new_zeros(sum(sizes)).split(sizes)
         of_computed = [block.view(shape) for block, shape in zip(joined, shapes, strict=True)]
         of_pieces = [gradients[piece.part][:, piece.columns] for piece in ctx.pieces]
         torch._foreach_add_([of_computed[piece.block][piece.rows, piece.outputs] for piece in ctx.pieces], of_pieces)
         for (rows, out), gradient in zip(ctx.blocks, of_computed, strict=True):
             torch.mm(gradient.T, used[rows], out=of_weight[out])
             torch.sum(gradient, dim=0, out=of_bias[out])
-            torch.addmm(of_used[rows], gradient, weight[out], beta=int(out.start > 0), out=of_used[rows])
+            of_used[rows].addmm_(gradient, weight[out], beta=int(out.start > 0))  # the first block has all rows
         of_inputs.view(-1, inputs.shape[2]).index_add_(0, ctx.order, of_used)
         return of_weight, of_bias, of_inputs, None
 
