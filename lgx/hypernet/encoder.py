@@ -1,6 +1,7 @@
 """The encoder: a Graphormer that embeds each node of a graph (GHN-3), optionally conditioned on a task (TAL).
 
-Shapes: G graphs, N nodes (padded to the largest graph), D embedding width, H heads, T width of a task embedding.
+Shapes: G graphs, N nodes (padded to the largest graph), D embedding width, H heads, T width of a task embedding. Nodes
+are the first dimension, so that the heads of all graphs are views of (N, G, D).
 
 References:
     Ying et al., Do Transformers Really Perform Badly for Graph Representation?, NeurIPS 2021 (Graphormer).
@@ -140,13 +141,16 @@ class _BiasedAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, bias: Tensor) -> Tensor:
-        """Queries, keys and values (G, N, 3 D), and bias (G, H, N, N) -> (G * N, D)."""
-        q, k, v = rearrange(qkv, "g n (three h d) -> three (g h) d n", three=3, h=bias.shape[1])
+        """Queries, keys and values (N, G, 3 D), and bias (G, H, N, N) -> (N, G, D)."""
+        heads = bias.shape[1]
+        q, k, v = rearrange(qkv, "n g (three h d) -> three (g h) d n", three=3, h=heads)
         scale = q.shape[1] ** -0.5
         attention = torch.baddbmm(bias.flatten(0, 1), q.mT, k, alpha=scale).softmax(dim=-1)
         ctx.save_for_backward(q, k, v, attention)
         ctx.scale, ctx.shape = scale, bias.shape
-        return cast(Tensor, rearrange(v @ attention.mT, "(g h) d n -> (g n) (h d)", h=bias.shape[1]))
+        output = qkv.new_empty(*qkv.shape[:2], qkv.shape[2] // 3)
+        torch.bmm(v, attention.mT, out=_by_head(output, heads))
+        return output
 
     @staticmethod
     @once_differentiable
@@ -154,14 +158,19 @@ class _BiasedAttention(torch.autograd.Function):
         """Compute the gradients of both inputs, in their shapes."""
         q, k, v, attention = ctx.saved_tensors
         heads = ctx.shape[1]
-        of_output = rearrange(gradient, "(g n) (h d) -> (g h) d n", h=heads, g=ctx.shape[0])
+        of_output = _by_head(gradient, heads)
         of_attention = of_output.mT @ v
         of_scores = torch._softmax_backward_data(of_attention, attention, -1, attention.dtype)
         of_qkv = torch.empty((3, *q.shape), dtype=q.dtype, device=q.device)
         torch.baddbmm(of_qkv[0], k, of_scores.mT, beta=0, alpha=ctx.scale, out=of_qkv[0])
         torch.baddbmm(of_qkv[1], q, of_scores, beta=0, alpha=ctx.scale, out=of_qkv[1])
         torch.bmm(of_output, attention, out=of_qkv[2])
-        return rearrange(of_qkv, "three (g h) d n -> g n (three h d)", h=heads), of_scores.view(ctx.shape)
+        return rearrange(of_qkv, "three (g h) d n -> n g (three h d)", h=heads), of_scores.view(ctx.shape)
+
+
+def _by_head(x: Tensor, heads: int) -> Tensor:
+    """(N, G, D) -> (G * H, d, N), a view."""
+    return rearrange(x, "n g (h d) -> (g h) d n", h=heads)
 
 
 class Block(nn.Module):
@@ -181,10 +190,10 @@ class Block(nn.Module):
         self.film = FiLM(task_width, width) if task_width else None
 
     def forward(self, x: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
-        """Node features, attention bias, and weights of the first norm: (G, N, D), (G, H, N, N), (D,) -> (G, N, D)."""
+        """Node features, attention bias, and weights of the first norm: (N, G, D), (G, H, N, N), (D,) -> (N, G, D)."""
         normed = F.layer_norm(x, x.shape[-1:], *norm, self.norm1.eps)
         attended: Tensor = _BiasedAttention.apply(self.qkv(normed), bias)
-        x = x + self.proj(attended).view_as(x)
+        x = x + self.proj(attended)
         out: Tensor = x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
         return out
 
@@ -231,7 +240,7 @@ class Encoder(nn.Module):
             task: Task embedding, (T,); None skips the conditioning.
 
         Returns:
-            (G, N, D); rows of padding have no meaning.
+            (N, G, D); rows of padding have no meaning.
         """
         # One look-up in all tables starts fewer operations.
         tables = [self.ops.weight, self.in_degrees.weight, self.out_degrees.weight, self.input_distances.weight]

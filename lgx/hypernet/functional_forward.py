@@ -18,6 +18,7 @@ from lgx.architectures import Architecture, ViTArchitecture
 from lgx.architectures.building import fill_buffers
 from lgx.hypernet.graph import Convention, Graph, Node, computational_graph
 from lgx.hypernet.hypernet import Hypernet, add_class_token
+from lgx.hypernet.low_rank_tensor import LowRankTensor
 
 
 @lru_cache(maxsize=2048)
@@ -80,8 +81,8 @@ class _Layer(nn.Module):
     """A layer of timm's plain ViT that computes the same values and gradients with fewer operations.
 
     Queries, keys and values are views, so that neither they nor their gradients are copied. If the head uses only the
-    class token, the last layer computes no other token. Layer scale, norms of queries and keys, and dropout, which
-    timm's layers support, are missing, because no architecture here has them.
+    class token, the last layer computes no other token, and no keys and values. Layer scale, norms of queries and keys,
+    and dropout, which timm's layers support, are missing, because no architecture here has them.
 
     Args:
         block: timm's layer; its modules keep their names.
@@ -95,18 +96,38 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, N, D) -> (B, N, D) or (B, 1, D)."""
-        outputs = x[:, :1] if self.only_class_token else x
-        outputs = outputs + self.attn.proj(self._attention(self.norm1(x)))
-        return cast(Tensor, outputs + self.mlp(self.norm2(outputs)))
+        normed = self.norm1(x)
+        if self.only_class_token:
+            x = x[:, :1] + self.attn.proj(self._class_attention(normed))
+        else:
+            x = x + self.attn.proj(self._attention(normed))
+        return cast(Tensor, x + self.mlp(self.norm2(x)))
 
     def _attention(self, x: Tensor) -> Tensor:
-        """The attention output: (B, N, D) -> (B, N, D) or (B, 1, D)."""
+        """The attention output of all tokens: (B, N, D) -> (B, N, D)."""
         parts = self.attn.qkv(x).chunk(3, dim=-1)
         q, k, v = (rearrange(part, "b n (h d) -> b h n d", h=self.attn.num_heads) for part in parts)
-        if self.only_class_token:
-            q = q[:, :, :1]
         attended: Tensor = F.scaled_dot_product_attention(q, k, v)
         return rearrange(attended, "b h n d -> b n (h d)")
+
+    def _class_attention(self, x: Tensor) -> Tensor:
+        """The class token's attention output: (B, N, D) -> (B, 1, D).
+
+        For each head, with weights K of keys and V of values, a score q·(K x) equals (Kᵀ q)·x, and the weighted mean of
+        all V x equals V times the weighted mean of all x. The bias of the keys adds the same number to all scores of a
+        query, so it does not change the softmax and is left out.
+        """
+        heads, weight = self.attn.num_heads, self.attn.qkv.weight
+        if isinstance(weight, LowRankTensor):  # A (B x): x stands for B x below
+            x, weight = F.linear(x, weight.b), weight.a
+        w_q, w_k, w_v = weight.chunk(3)
+        bias_q, _, bias_v = self.attn.qkv.bias.chunk(3)
+        q = rearrange(F.linear(x[:, 0], w_q, bias_q), "b (h d) -> h b d", h=heads)
+        queries = rearrange(q @ w_k.unflatten(0, (heads, -1)), "h b inp -> b 1 h inp")  # Kᵀ q
+        tokens = x[:, None]
+        mean = F.scaled_dot_product_attention(queries, tokens, tokens, scale=q.shape[-1] ** -0.5)
+        of_heads = w_v.unflatten(0, (heads, -1)), rearrange(mean, "b 1 h inp -> h inp b")
+        return rearrange(torch.baddbmm(bias_v.view(heads, -1, 1), *of_heads), "h d b -> b 1 (h d)")
 
 
 class _WithFeatures(nn.Module):

@@ -137,9 +137,9 @@ class GraphBatch:
     """G graphs, padded to N nodes.
 
     Attributes:
-        shapes: (out, in, kernel height, kernel width) of each node's parameter, int64, (G, N, 4); zeros without one.
+        shapes: (out, in, kernel height, kernel width) of each node's parameter, int64, (N, G, 4); zeros without one.
         places: Rows of each node's operation, in-degree, out-degree and distance from the input in their tables, one
-            after the other, int64, (G, N, 4).
+            after the other, int64, (N, G, 4).
         lengths: Rows of the pairs of path lengths, forward and backward, that occur, int64, (P, 2). The table has two
             unused rows at its start, as in GHN-3; row 2 stands for "no path".
         pairs: Index of the lengths of each pair of nodes, int64, (G, N, N).
@@ -162,16 +162,16 @@ class GraphBatch:
         counts = [len(graph.nodes) for graph in graphs]
         most = max(counts)
         ops = np.zeros((len(graphs), most), np.int64)
-        shapes = np.zeros((len(graphs), most, 4), np.int64)
+        shapes = np.zeros((most, len(graphs), 4), np.int64)
         distances = np.zeros((len(graphs), most, most), np.int64)
         for g, graph in enumerate(graphs):
             ops[g, : counts[g]] = graph.ops
-            shapes[g, : counts[g]] = graph.shapes
+            shapes[: counts[g], g] = graph.shapes
             distances[g, : counts[g], : counts[g]] = graph.lengths
         edges = distances == 1
         in_degrees, out_degrees = (np.minimum(edges.sum(axis), MAX_DEGREE) for axis in (1, 2))
         starts = np.cumsum([0, len(PRIMITIVES), MAX_DEGREE + 1, MAX_DEGREE + 1])
-        places = np.stack([ops, in_degrees, out_degrees, distances[:, 0]], axis=2) + starts
+        places = np.stack([part.T for part in (ops, in_degrees, out_degrees, distances[:, 0])], axis=2) + starts
         codes = distances * (CUTOFF + 1) + distances.swapaxes(1, 2)
         occurs = np.bincount(codes.ravel()) > 0
         lengths = np.stack(np.divmod(np.flatnonzero(occurs), CUTOFF + 1), axis=1) + 2

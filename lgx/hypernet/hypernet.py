@@ -220,7 +220,7 @@ class Hypernet(nn.Module):
             task_embedding: Task embedding, (T,); None for a hypernetwork without task conditioning.
 
         Returns:
-            (G, N, D); rows after a graph's own nodes have no meaning.
+            (N, G, D); rows after a graph's own nodes have no meaning.
         """
         parameter = next(self.parameters())
         task = None if task_embedding is None else task_embedding.to(parameter)
@@ -231,7 +231,7 @@ class Hypernet(nn.Module):
 
         Args:
             graphs: G graphs.
-            embedded: The result of :meth:`encode` for them, (G, N, D).
+            embedded: The result of :meth:`encode` for them, (N, G, D).
             inputs: Vectors that a layer multiplies: factors that are slower than their product for so many are
                 multiplied. None multiplies all.
 
@@ -251,7 +251,7 @@ class Hypernet(nn.Module):
         # Equal targets are neighbors, so that a decoder can compute them together.
         targets = dict(sorted(targets.items(), key=lambda item: (item[1].kind, item[1].shape)))
         members = list(chain(*(groups[key] for key in targets)))
-        x = embedded[[g for g, _, _ in members], [n for _, n, _ in members]]  # nodes with a parameter, group by group
+        x = embedded[[n for _, n, _ in members], [g for g, _, _ in members]]  # nodes with a parameter, group by group
         dense: list[Stack[Name]] = []
         products: list[tuple[Sequence[Name], Factors]] = []
         vectors: list[Stack[Name]] = []

@@ -3,7 +3,6 @@
 Shapes: n nodes with the same target, N nodes in all, D embedding width, r rank.
 """
 
-import math
 from collections.abc import Sequence
 from itertools import islice, pairwise
 from typing import Any, Literal, NamedTuple
@@ -19,8 +18,8 @@ from torch.nn import functional as F
 from lgx.errors import UserError
 from lgx.hypernet.decoder import Decoder, Factors, Target
 
-BLOCK_SIZE = 8192
-"""Outputs that are computed together on a CPU. Smaller blocks compute less, and start more operations."""
+BLOCKS = 4
+"""Blocks of outputs, each computed for the inputs that need it. More of them compute less, in more operations."""
 
 Span = tuple[int, int]
 """(start, stop)."""
@@ -69,14 +68,11 @@ class _SlicedLinear(torch.autograd.Function):
         ctx: Any, weight: Tensor, bias: Tensor, inputs: Tensor, slices: Sequence[OutputSlice]
     ) -> tuple[Tensor, ...]:
         """(out, in), (out,), (N, length, in) -> (n, stop - start) for each slice."""
-        # On a GPU one pass over the weight is faster than many small products.
-        step = BLOCK_SIZE if weight.is_cpu else len(weight)
-        needed, ctx.pieces = _plan(slices, inputs.shape[:2], len(weight), step)
+        needed, borders, ctx.pieces = _plan(slices, inputs.shape[:2], len(weight))
         order = np.argsort(-needed, kind="stable")[: np.count_nonzero(needed)]
         ctx.order = torch.from_numpy(order).to(weight.device)
         used = inputs.flatten(0, 1).index_select(0, ctx.order)
-        starts = range(0, len(weight), step)
-        ctx.blocks = [(slice(np.count_nonzero(needed > start)), slice(start, start + step)) for start in starts]
+        ctx.blocks = [(slice(np.count_nonzero(needed > start)), slice(start, end)) for start, end in pairwise(borders)]
         computed = [torch.addmm(bias[out], used[rows], weight[out].T) for rows, out in ctx.blocks]
         ctx.save_for_backward(weight, inputs, used)
         results = tuple(used.new_empty(len(inputs[part.nodes]), part.stop - part.start) for part in slices)
@@ -93,10 +89,8 @@ class _SlicedLinear(torch.autograd.Function):
         of_inputs = torch.zeros_like(inputs)
         of_weight = torch.empty_like(weight)
         of_bias = weight.new_empty(len(weight))
-        shapes = [(rows.stop, len(weight[out])) for rows, out in ctx.blocks]
-        sizes = [math.prod(shape) for shape in shapes]
-        joined = weight.new_zeros(sum(sizes)).split(sizes)
-        of_computed = [block.view(shape) for block, shape in zip(joined, shapes, strict=True)]
+        of_computed = [weight.new_empty(rows.stop, out.stop - out.start) for rows, out in ctx.blocks]
+        torch._foreach_zero_(of_computed)
         of_pieces = [gradients[piece.part][:, piece.columns] for piece in ctx.pieces]
         torch._foreach_add_([of_computed[piece.block][piece.rows, piece.outputs] for piece in ctx.pieces], of_pieces)
         for (rows, out), gradient in zip(ctx.blocks, of_computed, strict=True):
@@ -118,27 +112,47 @@ class _Piece(NamedTuple):
 
 
 def _plan(
-    slices: Sequence[OutputSlice], shape: Sequence[int], size: int, step: int
-) -> tuple[NDArray[np.int64], list[_Piece]]:
-    """How many outputs each input, (N * length,), needs, and all pieces; their rows are sorted by this number."""
+    slices: Sequence[OutputSlice], shape: Sequence[int], size: int
+) -> tuple[NDArray[np.int64], list[int], list[_Piece]]:
+    """How many outputs each input, (N * length,), needs, the borders of the blocks, and all pieces.
+
+    The rows of pieces are sorted by the number of outputs.
+    """
     parts = []
     needed = np.zeros(shape, np.int64)
     for i, (nodes, first, last) in enumerate(slices):
         for row in range(first // size, -(-last // size)):
             start, stop = max(first - row * size, 0), min(last - row * size, size)
             needed[nodes, row] = np.maximum(needed[nodes, row], stop)
-            cuts = [start, *range(start - start % step + step, stop, step), stop]
-            parts += [(i, row, *cut) for cut in pairwise(cuts)]
+            parts.append((i, row, start, stop))
+    borders = _borders(needed.ravel(), size)
     ranks = np.argsort(np.argsort(-needed, axis=None, kind="stable")).reshape(shape)
     pieces = []
     for i, row, start, stop in parts:
         rows = ranks[slices[i].nodes, row]
         stride = int(np.ptp(rows[:2])) or 1  # inputs of one node that need the same number are neighbors
+        used = slice(rows[0], rows[-1] + 1, stride)
         offset = row * size - slices[i].start
-        block = start // step
-        columns, outputs = (slice(start + shift, stop + shift) for shift in (offset, -block * step))
-        pieces.append(_Piece(i, columns, block, slice(rows[0], rows[-1] + 1, stride), outputs))
-    return needed.ravel(), pieces
+        for block, (low, high) in enumerate(pairwise(borders)):
+            cut = max(start, low), min(stop, high)
+            if cut[0] < cut[1]:
+                columns, outputs = (slice(cut[0] + shift, cut[1] + shift) for shift in (offset, -low))
+                pieces.append(_Piece(i, columns, block, used, outputs))
+    return needed.ravel(), borders, pieces
+
+
+def _borders(needed: NDArray[np.int64], size: int) -> list[int]:
+    """Borders of the blocks, where the products that are not computed are most, one border after the other."""
+    ends = np.sort(needed[needed > 0])
+    borders = np.array([0, size])
+    for _ in range(BLOCKS - 1):
+        places = np.searchsorted(borders, ends)
+        ended = np.searchsorted(ends, ends, "right") - np.searchsorted(ends, borders[places - 1], "right")
+        saved = ended * (borders[places] - ends)
+        best = saved.argmax()
+        if saved[best]:
+            borders = np.insert(borders, places[best], ends[best])
+    return [int(border) for border in borders]
 
 
 Layout = Literal["official", "aligned"]

@@ -113,7 +113,7 @@ class Predicted:
                 bias = None if side else biases[name]
                 column.append(zeros[:size, 0] if bias is None else bias)
             rows = torch.cat([rows, torch.cat(column)[:, None], zeros[:, 1:]], dim=1)
-            ones = torch.from_numpy(np.arange(rows.shape[1]) == rank).to(rows)
+            ones = torch.from_numpy(np.float32(np.arange(rows.shape[1]) == rank)).to(rows)
         factors = dict(zip(names, rows.split(sizes), strict=True))
         low_rank = {}
         for of_product, product in self.products:

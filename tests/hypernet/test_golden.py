@@ -87,8 +87,10 @@ def test_embeddings_and_predictions_agree(peer, convention, vit, device):
         prefix = f"{convention}.{vit}.{tag}"
         with torch.no_grad():
             embedded = hypernet.encoder.shapes(batch.shapes) + hypernet.encoder.ops(batch.places[..., 0])
-            torch.testing.assert_close(embedded[0], tensors[f"{prefix}x_in"], rtol=0, atol=1e-5)
-            torch.testing.assert_close(hypernet.encoder(batch, task)[0], tensors[f"{prefix}x_out"], rtol=0, atol=1e-5)
+            torch.testing.assert_close(embedded[:, 0], tensors[f"{prefix}x_in"], rtol=0, atol=1e-5)
+            torch.testing.assert_close(
+                hypernet.encoder(batch, task)[:, 0], tensors[f"{prefix}x_out"], rtol=0, atol=1e-5
+            )
             predicted = hypernet.predict(VITS[vit], task)
         for name, theirs in official_names(VITS[vit]).items():
             expected, found = tensors[f"{prefix}pred.{theirs}"], predicted[name]

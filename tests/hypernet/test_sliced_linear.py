@@ -14,10 +14,10 @@ from lgx.hypernet.low_rank_decoder import OutputSlice, sliced_linear
 @given(
     out=st.integers(1, 40),
     spans=st.lists(st.tuples(st.integers(0, 50), st.integers(1, 90)), min_size=1, max_size=5),
-    size=st.integers(1, 50),
+    blocks=st.integers(1, 6),
 )
 @settings(max_examples=80)
-def test_slices_and_gradients_equal_those_of_the_whole_output(out, spans, size):
+def test_slices_and_gradients_equal_those_of_the_whole_output(out, spans, blocks):
     torch.manual_seed(out)
     layer = nn.Linear(3, out).double()
     length = max(-(-(start + count) // out) for start, count in spans)
@@ -29,7 +29,7 @@ def test_slices_and_gradients_equal_those_of_the_whole_output(out, spans, size):
     ]
     wanted += [OutputSlice(wanted[0].nodes, 0, 1)] * 2  # one input for several slices, and an unused slice
     whole = [layer(inputs).flatten(1)[nodes, start:stop] for nodes, start, stop in wanted]
-    with mock.patch("lgx.hypernet.low_rank_decoder.BLOCK_SIZE", size):
+    with mock.patch("lgx.hypernet.low_rank_decoder.BLOCKS", blocks):
         read = sliced_linear(layer, inputs, wanted)
     torch.testing.assert_close(read, whole)
     sources = (layer.weight, layer.bias, inputs)
