@@ -73,11 +73,14 @@ class _SlicedLinear(torch.autograd.Function):
         ctx.order = torch.from_numpy(order).to(weight.device)
         used = inputs.flatten(0, 1).index_select(0, ctx.order)
         ctx.blocks = [(slice(np.count_nonzero(needed > start)), slice(start, end)) for start, end in pairwise(borders)]
-        computed = [torch.addmm(bias[out], used[rows], weight[out].T) for rows, out in ctx.blocks]
         ctx.save_for_backward(weight, inputs, used)
         results = tuple(used.new_empty(len(inputs[part.nodes]), part.stop - part.start) for part in slices)
-        pieces = [computed[piece.block][piece.rows, piece.outputs] for piece in ctx.pieces]
-        torch._foreach_copy_([results[piece.part][:, piece.columns] for piece in ctx.pieces], pieces)
+        for block, (rows, out) in enumerate(ctx.blocks):
+            computed = torch.addmm(bias[out], used[rows], weight[out].T)
+            pieces = [piece for piece in ctx.pieces if piece.block == block]
+            copies = [results[piece.part][:, piece.columns] for piece in pieces]
+            if copies:
+                torch._foreach_copy_(copies, [computed[piece.rows, piece.outputs] for piece in pieces])
         return results
 
     @staticmethod

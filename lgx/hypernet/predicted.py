@@ -124,7 +124,7 @@ class Predicted:
 
     def sum_of_norms(self) -> Tensor:
         """Σ ‖W‖_F over all parameters, a scalar in float32 or float64. The gradient of a zero norm is zero."""
-        total: Tensor = _SumOfNorms.apply(*self.vectors.stacks(), *(values for _, values in self.dense))
+        total: Tensor = _SumOfNorms.apply(self.vectors.sizes, self.vectors.rows, *(values for _, values in self.dense))
         if self.products:
             places = {factor: place for place, factor in enumerate(self.factors.names)}
             partners = [places[name, 1 - side] for name, side in places]
@@ -133,23 +133,27 @@ class Predicted:
 
 
 class _SumOfNorms(torch.autograd.Function):
-    """Sum of the Frobenius norms of stacked tensors."""
+    """Sum of the Frobenius norms of joined vectors and of stacked tensors."""
 
     @staticmethod
-    def forward(ctx: Any, *stacks: Tensor) -> Tensor:
-        """Stacks (n, ...) -> scalar."""
-        norms = torch.stack(torch._foreach_norm([tensor for stack in stacks for tensor in _wide(stack).unbind()]))
-        ctx.save_for_backward(norms, *stacks)
+    def forward(ctx: Any, sizes: Sequence[int], vectors: Tensor, *stacks: Tensor) -> Tensor:
+        """Sizes of the vectors, the vectors (R,), stacks (n, ...) -> scalar."""
+        tensors = [*_wide(vectors).split(sizes), *(tensor for stack in stacks for tensor in _wide(stack).unbind())]
+        norms = torch.stack(torch._foreach_norm(tensors))
+        ctx.save_for_backward(norms, vectors, *stacks)
+        ctx.vector_of_row = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(vectors.device)
+        ctx.counts = [len(sizes), *map(len, stacks)]
         return norms.sum()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
-        """Compute the gradients of the stacks, in their shapes."""
-        norms, *stacks = ctx.saved_tensors
-        shares = _share(gradient, norms).split([len(stack) for stack in stacks])
-        pairs = zip(stacks, shares, strict=True)
-        return tuple((_wide(t) * share.view(-1, *[1] * (t.ndim - 1))).to(t.dtype) for t, share in pairs)
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the gradients of vectors and stacks, in their shapes."""
+        norms, vectors, *stacks = ctx.saved_tensors
+        of_vectors, *shares = _share(gradient, norms).split(ctx.counts)
+        pairs = [(vectors, of_vectors.index_select(0, ctx.vector_of_row))]
+        pairs += [(t, share.view(-1, *[1] * (t.ndim - 1))) for t, share in zip(stacks, shares, strict=True)]
+        return None, *((_wide(t) * share).to(t.dtype) for t, share in pairs)
 
 
 class _SumOfProductNorms(torch.autograd.Function):
