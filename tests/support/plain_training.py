@@ -39,11 +39,11 @@ class Trained:
     validations: list[dict[str, float]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
 
-    def move_average(self, model: nn.Module, share: float) -> None:
-        """Move the average of the weights by a share of the way to those of a network."""
+    def move_average(self, model: nn.Module, decay: float) -> None:
+        """Average the weights with those of a network exponentially; the first ones are their own average."""
         now = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-        before = self.average or now
-        self.average = {name: before[name].lerp(tensor, share) for name, tensor in now.items()}
+        before = self.average
+        self.average = now if before is None else {k: decay * before[k] + (1 - decay) * now[k] for k in now}
 
     def best_epoch(self, metric: str) -> int:
         """Epoch, from 1, of the best score; of equal scores the lower loss, of equal losses the later one."""
@@ -222,7 +222,7 @@ def train(
             result.losses[epoch] += update(model.train(), optimizer, options, epoch, window, weights)
             result.steps += 1
             if options["average"] == "ema":
-                result.move_average(model, 1 - EMA_DECAY)
+                result.move_average(model, EMA_DECAY)
         result.losses[epoch] /= sum(len(targets) for ranks in steps for _, targets in ranks)
         if validation is None:
             continue
