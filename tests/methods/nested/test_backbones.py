@@ -12,13 +12,14 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.nn.functional import normalize
 
-from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.vector_space import read_space
 from lgx.commands import api
 from lgx.errors import UserError
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers, need_onnx
+from tests.support.fake_hub import running_hub, use_hub
 from tests.support.families import tiny
 from tests.support.tokenizers_of_models import write_tokenizer
 
@@ -169,6 +170,18 @@ def test_timm_reads_an_encoder_of_images_and_the_map_beside_it(pictures, images,
     with pytest.raises(UserError, match="holds backbones"):
         load_pretrained(str(pictures / "final.learngene.safetensors"))
     ok(lgx("init", "--source", pictures, "--arch", "depth=2", "--head", 5, "--out", tmp_path / "start"))
+
+
+def test_encoders_of_every_size_are_one_file_on_the_hub(texts, encoder, tmp_path, monkeypatch):
+    place, file, budget = "hf://lab/encoders", f"final{SUFFIX}", ("--params", "20k")
+    with running_hub() as hub:
+        use_hub(monkeypatch, hub.url, str(tmp_path / "hub"))
+        commit = hub.add("lab/encoders", {file: (texts / file).read_bytes()})
+        done = ok(lgx("export", place, *budget, "--tokenizer", encoder, "--out", tmp_path / "remote"))
+    assert f"{place}@{commit}/{file}" in done.err
+    ok(lgx("export", texts, *budget, "--out", tmp_path / "local"))
+    for part in ("model.safetensors", "2_Dense/model.safetensors", "tokenizer.json"):
+        assert (tmp_path / "remote" / part).read_bytes() == (tmp_path / "local" / part).read_bytes()
 
 
 @pytest.mark.parametrize("family", ["dinov3", "siglip", "eva02"])
