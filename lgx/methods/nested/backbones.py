@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
@@ -15,6 +16,7 @@ from lgx.artifacts.learngene import MAP, Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.components.features import Features, feature_losses
 from lgx.core.batch import Batch
+from lgx.core.flops import flop_counter
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Front
@@ -23,6 +25,7 @@ from lgx.methods.distillation.guidance import PROJECTION
 from lgx.methods.nested import BACKBONES
 from lgx.methods.nested.equal_sizes import EqualSizes
 from lgx.methods.nested.feature_slices import FeatureSlices
+from lgx.methods.nested.kept_features import MOST_BYTES, KeptFeatures
 from lgx.methods.nested.neighbors import NEIGHBOR, agreements
 
 
@@ -31,7 +34,8 @@ class Backbones(EqualSizes, FeatureSlices):
 
     Nothing is read but images or texts. Each update trains one size on a batch: its features imitate those of the
     frozen ancestor (:func:`~lgx.components.features.feature_losses`). These are the vector that users read, i.e. the
-    class token, the pooled patches or the pooled tokens of a text, and all patches or tokens. A linear map brings the
+    class token, the pooled patches or the pooled tokens of a text, and all patches or tokens. The ancestor's features
+    of texts are computed once (:class:`~lgx.methods.nested.kept_features.KeptFeatures`). A linear map brings the
     features into the ancestor's space. All sizes share the map: a narrower one has its first columns. It is kept, so
     that an index of the ancestor's vectors answers questions of a small encoder.
 
@@ -50,6 +54,7 @@ class Backbones(EqualSizes, FeatureSlices):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(guidance="features", **kwargs)
         self.has_labels, self.evaluates_with_teacher = False, True
+        self.kept: KeptFeatures | None = None
 
     def check_task(self, task: Task) -> None:
         """Refuse a task with labels, and sizes that are not smaller than the ancestor."""
@@ -106,6 +111,30 @@ class Backbones(EqualSizes, FeatureSlices):
                 module.requires_grad_(False)
         return network
 
+    # -- the ancestor -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def asks_ancestor(self) -> bool:
+        """See :class:`EqualSizes`: not of texts, if the memory for the features of all training texts suffices."""
+        task = self.task
+        if task is None or not task.reads_text:
+            return True
+        values = task.num_train * task.max_len * self.architecture.embed_dim
+        return bool(4 * values > MOST_BYTES)
+
+    def on_fit_start(self) -> None:
+        """Compute the ancestor's features of all training texts; in the same order again after a resume."""
+        super().on_fit_start()
+        if self.asks_ancestor:
+            return
+        data = self.data_module()
+        texts = data.reference_dataloader(data.task.num_train, is_shared=False)
+        batches = (batch._replace(inputs=batch.inputs.to(self.device)) for batch in texts)
+        with flop_counter() as counter:
+            self.kept = KeptFeatures((batch.inputs, self.ancestor_features(batch)) for batch in batches)
+        self.start_flops += counter.get_total_flops()
+        self.print(f"ancestor   features of {len(self.kept):,} different training texts, computed once")
+
     # -- losses and scores ----------------------------------------------------------------------------------------
 
     def ancestor_features(self, batch: Batch) -> Features:
@@ -120,8 +149,16 @@ class Backbones(EqualSizes, FeatureSlices):
         """Distance of the features of the update's size from the ancestor's."""
         (size,) = self.drawn or self.draw(0)
         features = self.features_of(size, batch)
-        losses, _ = feature_losses(features, self.ancestor_features(batch), self.real_tokens(batch))
+        losses, _ = feature_losses(features, self.wanted(batch, features), self.real_tokens(batch))
         return {"loss": self.mean_loss(losses, batch)}
+
+    def wanted(self, batch: Batch, features: Features) -> Features:
+        """The ancestor's features of a batch; zeros like a slice's where a step is planned, not trained."""
+        if self.asks_ancestor:
+            return self.ancestor_features(batch)
+        if self.kept is None:
+            return Features(*map(torch.zeros_like, features))
+        return self.kept.of(batch.inputs)
 
     def measure(self, sizes: Sequence[Architecture]) -> Front | None:
         """See :class:`EqualSizes`: neighbors that are the ancestor's."""

@@ -90,8 +90,13 @@ class EqualSizes(SlicedNetwork):
     @cached_property
     def updates(self) -> EqualCompute:
         """The updates of each trained size, and of random sizes between the smallest listed ones and the whole."""
-        teacher = self.architecture if self.guidance == "features" else None
+        teacher = self.architecture if self.asks_ancestor else None
         return EqualCompute([*([size] for size in self.measured), self.grid], teacher)
+
+    @property
+    def asks_ancestor(self) -> bool:
+        """Whether every update computes the ancestor's answers."""
+        return self.guidance == "features"
 
     @cached_property
     def grid(self) -> list[Architecture]:

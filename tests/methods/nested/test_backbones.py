@@ -12,11 +12,14 @@ from PIL import Image
 from safetensors.torch import load_file
 from torch.nn.functional import normalize
 
+from data_modules import UnlabeledTexts
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.vector_space import read_space
 from lgx.commands import api
+from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.errors import UserError
+from lgx.methods.nested.kept_features import KeptFeatures
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers, need_onnx
 from tests.support.fake_hub import running_hub, use_hub
@@ -148,6 +151,46 @@ def test_embeddings_of_tokens_stay_the_ancestors(texts, encoder):
         if ".embeddings." in name:
             is_same = torch.equal(trained[name].sort(-1).values, tensor.sort(-1).values)  # in another order
             assert is_same == ("LayerNorm" not in name)
+
+
+def test_features_of_texts_that_are_computed_once_are_the_ancestors(encoder, sentences):
+    data = UnlabeledTexts(root=str(sentences), tokenizer=str(encoder), batch_size=8)
+    data.setup("fit")
+    teacher = Teacher.requested(TeacherRequest(str(encoder), data.task, features_only=True))
+
+    def asked(inputs):
+        return teacher.features_and_logits(inputs, inputs[:, 1].bool())[0]
+
+    kept = KeptFeatures((batch.inputs, asked(batch.inputs)) for batch in data.reference_dataloader(1_000))
+    assert len(kept) == len({tuple(ids) for ids in data.examples("train").rows["input_ids"]}) > 100
+    for batch in data.train_dataloader():  # texts in another order, with other padding
+        summary, tokens = kept.of(batch.inputs)
+        wanted = asked(batch.inputs)
+        torch.testing.assert_close(summary, wanted.summary, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(tokens, wanted.patches * batch.inputs[:, None, None, 1], rtol=1e-4, atol=1e-5)
+
+
+def test_the_ancestor_is_asked_in_updates_only_if_its_features_need_too_much_memory(
+    encoder, sentences, tmp_path, monkeypatch
+):
+    short = "--trainer.max_steps=2", "--trainer.limit_val_batches=0"
+    kept = ok(of_texts(encoder, sentences, tmp_path / "kept", *short))
+    assert "different training texts, computed once" in kept.out
+    monkeypatch.setattr("lgx.methods.nested.backbones.MOST_BYTES", 1)
+    asked = ok(of_texts(encoder, sentences, tmp_path / "asked", *short))
+    assert "computed once" not in asked.out
+    flops = [json.loads(next(tmp_path.glob(f"{run}/**/summary.json")).read_text()) for run in ("kept", "asked")]
+    assert flops[0]["flops"] < flops[1]["flops"]
+    assert flops[0]["start_flops"] > flops[1]["start_flops"]
+
+
+def test_a_resumed_run_on_texts_ends_bit_for_bit_as_one_that_was_not_stopped(encoder, sentences, tmp_path):
+    whole = "--data.batch_size=16", "--trainer.max_epochs=2", "--trainer.limit_val_batches=1", "--model.scheduler=null"
+    ok(of_texts(encoder, sentences, tmp_path, *whole, "--name=whole"))
+    ok(of_texts(encoder, sentences, tmp_path, *whole, "--name=parts", "--trainer.max_steps=4"))
+    ok(of_texts(encoder, sentences, tmp_path, *whole, "--name=parts", "--ckpt_path=last"))
+    ends = [load_file(tmp_path / f"test/{name}/seed0/final{SUFFIX}") for name in ("whole", "parts")]
+    assert all(torch.equal(tensor, ends[1][name]) for name, tensor in ends[0].items())
 
 
 def test_timm_reads_an_encoder_of_images_and_the_map_beside_it(pictures, images, tmp_path):
