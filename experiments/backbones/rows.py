@@ -6,14 +6,15 @@ import pandas
 
 
 def main() -> None:
-    """Write ``experiments/results/backbones.csv`` from ``runs/backbones/<training>[-<size>]/seed<seed>/front.csv``."""
-    fronts = []
-    for file in sorted(Path("runs/backbones").glob("*/seed*/front.csv")):
-        front = pandas.read_csv(file).drop(columns=["network", "best"])
-        front.insert(0, "training", file.parts[-3].partition("-")[0])
-        front.insert(1, "seed", int(file.parts[-2].removeprefix("seed")))
-        fronts.append(front)
-    pandas.concat(fronts).round(4).to_csv("experiments/results/backbones.csv", index=False)
+    """Write ``experiments/results/<experiment>.csv`` from ``<training>[-<size>]/seed<seed>/front.csv`` of its runs."""
+    for experiment in ("backbones", "backbones_images"):
+        fronts = []
+        for file in sorted(Path("runs", experiment).glob("*/seed*/front.csv")):
+            front = pandas.read_csv(file).drop(columns=["network", "best"])
+            front.insert(0, "training", file.parts[-3].partition("-")[0])
+            front.insert(1, "seed", int(file.parts[-2].removeprefix("seed")))
+            fronts.append(front)
+        pandas.concat(fronts).round(4).to_csv(f"experiments/results/{experiment}.csv", index=False)
 
 
 if __name__ == "__main__":
