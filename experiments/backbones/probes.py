@@ -20,7 +20,10 @@ from lgx.core.batch import Batch
 
 RUNS, ANCESTOR = Path("runs/backbones_images"), "runs/deit_tiny_64"
 SETS = ("flowers12", "dtd10", "gtsrb")
-SIZES = ("depth=6", "depth=6,embed_dim=128,num_heads=2", "depth=3,embed_dim=128,num_heads=2,mlp_ratio=2")
+SIZES = {
+    "11x192": "depth=11", "6x192": "depth=6", "6x128": "depth=6,embed_dim=128,num_heads=2",
+    "3x128": "depth=3,embed_dim=128,num_heads=2,mlp_ratio=2",
+}  # fmt: skip
 
 
 def features(network: nn.Module, batches: Iterable[Batch]) -> tuple[Tensor, Tensor]:
@@ -49,8 +52,9 @@ def main() -> None:
     for run in sorted(RUNS.glob("*/seed0")):
         training, _, only = run.parent.name.partition("-")
         family = load_family(str(run))
-        for size in [only] if only else SIZES:
-            rows += [{"training": training, "size": size} | row for row in accuracies(family[size].eval(), source)]
+        for size in (only,) if only else SIZES:
+            network = family[SIZES[size]].eval()
+            rows += [{"training": training, "size": size} | row for row in accuracies(network, source)]
     pandas.DataFrame(rows).to_csv("experiments/results/backbones_knn.csv", index=False)
 
 

@@ -145,7 +145,8 @@ class _BiasedAttention(torch.autograd.Function):
         heads = bias.shape[1]
         q, k, v = rearrange(qkv, "n g (three h d) -> three (g h) d n", three=3, h=heads)
         scale = q.shape[1] ** -0.5
-        attention = torch.baddbmm(bias.flatten(0, 1), q.mT, k, alpha=scale).softmax(dim=-1)
+        scores = torch.baddbmm(bias.flatten(0, 1), q.mT, k, alpha=scale)
+        attention = scores.softmax(dim=-1, dtype=scores.dtype)  # autocast on a GPU would give float32
         ctx.save_for_backward(q, k, v, attention)
         ctx.scale, ctx.shape = scale, bias.shape
         output = qkv.new_empty(*qkv.shape[:2], qkv.shape[2] // 3)
