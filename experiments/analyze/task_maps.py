@@ -95,7 +95,7 @@ def embed_graphs(hypernet: Hypernet, architectures: Sequence[Architecture], embe
     """Mean over the nodes of every graph behind the encoder, (A, D) of A architectures under one task (T,)."""
     graphs = [computational_graph(architecture, hypernet.config.convention) for architecture in architectures]
     nodes = hypernet.encode(graphs, embedding)
-    means = [x[: len(graph.nodes)].mean(dim=0) for x, graph in zip(nodes, graphs, strict=True)]
+    means = [x[: len(graph.nodes)].mean(dim=0) for x, graph in zip(nodes.unbind(1), graphs, strict=True)]
     return torch.stack(means).float().cpu()
 
 
