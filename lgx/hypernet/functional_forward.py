@@ -117,9 +117,11 @@ class _Layer(nn.Module):
         all V x equals V times the weighted mean of all x. The bias of the keys adds the same number to all scores of a
         query, so it does not change the softmax and is left out.
         """
-        heads, weight = self.attn.num_heads, self.attn.qkv.weight
+        heads = self.attn.num_heads
+        weight = self.attn.qkv.weight
         if isinstance(weight, LowRankTensor):  # A (B x): x stands for B x below
-            x, weight = F.linear(x, weight.b), weight.a
+            x = F.linear(x, weight.b)
+            weight = weight.a
         w_q, w_k, w_v = weight.chunk(3)
         bias_q, _, bias_v = self.attn.qkv.bias.chunk(3)
         q = rearrange(F.linear(x[:, 0], w_q, bias_q), "b (h d) -> h b d", h=heads)

@@ -137,10 +137,11 @@ def _plan(
         used = slice(rows[0], rows[-1] + 1, stride)
         offset = row * size - slices[i].start
         for block, (low, high) in enumerate(pairwise(borders)):
-            cut = max(start, low), min(stop, high)
-            if cut[0] < cut[1]:
-                columns, outputs = (slice(cut[0] + shift, cut[1] + shift) for shift in (offset, -low))
-                pieces.append(_Piece(i, columns, block, used, outputs))
+            begin = max(start, low)
+            end = min(stop, high)
+            if begin < end:
+                columns = slice(begin + offset, end + offset)
+                pieces.append(_Piece(i, columns, block, used, slice(begin - low, end - low)))
     return needed.ravel(), borders, pieces
 
 

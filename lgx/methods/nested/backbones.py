@@ -115,16 +115,17 @@ class Backbones(EqualSizes, FeatureSlices):
 
     @cached_property
     def asks_ancestor(self) -> bool:
-        """See :class:`EqualSizes`: not of texts, if the memory for the features of all training texts suffices."""
+        """See :class:`EqualSizes`: not of texts, unless the features of an epoch may need more than 2 GiB."""
         task = self.task
         if task is None or not task.reads_text:
             return True
-        values = task.num_train * task.max_len * self.architecture.embed_dim
-        return bool(4 * values > MOST_BYTES)
+        data = self.data_module()
+        texts = data.train_dataloader().epoch_length * data.batch_size * self.trainer.world_size
+        return bool(4 * texts * task.max_len * self.architecture.embed_dim > MOST_BYTES)
 
-    def on_fit_start(self) -> None:
-        """Compute the ancestor's features of all training texts; in the same order again after a resume."""
-        super().on_fit_start()
+    def on_train_start(self) -> None:
+        """See :class:`EqualSizes`; also compute the features of all training texts, in one order, on every process."""
+        super().on_train_start()
         if self.asks_ancestor:
             return
         data = self.data_module()

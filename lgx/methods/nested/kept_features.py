@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import torch
 from einops import rearrange
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from lgx.components.features import Features
 
@@ -13,39 +14,34 @@ MOST_BYTES = 2**31
 
 
 class KeptFeatures:
-    """Features of texts by their tokens.
+    """Features of texts by their tokens, in the main memory.
 
     Args:
-        batches: Texts, (B, 3, N), and their features.
+        batches: Texts, (B, 3, N), padded on the right, and their features: summaries (B, D), tokens (B, D, 1, N).
     """
 
     def __init__(self, batches: Iterable[tuple[Tensor, Features]]) -> None:
         self._features: dict[bytes, tuple[Tensor, Tensor]] = {}
         for inputs, features in batches:
             tokens = rearrange(features.patches, "b d 1 n -> b n d").cpu()
-            for key, size, summary, row in zip(*_keys(inputs), features.summary.cpu(), tokens, strict=True):
-                self._features[key] = summary, row[:size].clone()
+            for text, summary, row in zip(inputs.cpu(), features.summary.cpu(), tokens, strict=True):
+                self._features[_key(text)] = summary, row[: text[1].sum()].clone()
 
     def __len__(self) -> int:
         return len(self._features)
 
     def of(self, inputs: Tensor) -> Features:
-        """Features of texts (B, 3, N); those of padding are zero.
+        """Features of texts (B, 3, N), padded to the longest of them; those of padding are zero.
 
         Raises:
             KeyError: If a text is not kept.
         """
-        keys, sizes = _keys(inputs)
-        summaries, rows = zip(*(self._features[key] for key in keys), strict=True)
-        tokens = torch.zeros(*inputs.shape[::2], rows[0].shape[1])
-        for place, row, size in zip(tokens, rows, sizes, strict=True):
-            place[:size] = row
-        features = torch.stack(summaries), rearrange(tokens, "b n d -> b d 1 n")
-        return Features(*(part.to(inputs.device) for part in features))
+        features = [self._features[_key(text)] for text in inputs.cpu()]
+        summary = torch.stack([summary for summary, _ in features])
+        tokens = pad_sequence([tokens for _, tokens in features], batch_first=True)
+        return Features(summary.to(inputs.device), rearrange(tokens, "b n d -> b d 1 n").to(inputs.device))
 
 
-def _keys(inputs: Tensor) -> tuple[list[bytes], list[int]]:
-    """Of each text (B, 3, N) its tokens without padding as bytes, and their number."""
-    sizes = inputs[:, 1].sum(dim=1).tolist()
-    texts = inputs.cpu().numpy()
-    return [text[:, :size].tobytes() for text, size in zip(texts, sizes, strict=True)], sizes
+def _key(text: Tensor) -> bytes:
+    """The tokens of a text, (3, N), without padding."""
+    return text[:, : text[1].sum()].numpy().tobytes()
