@@ -108,6 +108,7 @@ class LSAMD(Method):
         self.measure_swaps = measure_swaps
         self.gating = Gating(gate, token, price, random_paths)
         self.steps_of_run = 0  # known where random paths need it
+        self.path: list[bool] | None = None
         self.base_mean: tuple[float, ...] = ()
         self.base_std: tuple[float, ...] = ()
 
@@ -186,16 +187,24 @@ class LSAMD(Method):
         """Position of a data set."""
         return list(self.tasks).index(task)
 
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Draw the path of a step with random blocks; its own blocks are the network that is drawn."""
+        super().on_train_batch_start(batch, batch_idx)
+        self.path = None
+        self.drawn = ()
+        if self.steps_of_run:
+            depth = self.architecture.depth
+            self.path = self.gating.random_path(self.global_step, self.steps_of_run, depth, run_seed())
+            if self.path is not None and not all(self.path):
+                self.drawn = [self.architecture.replace(depth=self.path.count(False))]
+
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Cross-entropy with labels; with a price ``loss``, and its parts ``loss_labels`` and ``loss_price``."""
-        path = None
-        if self.steps_of_run:
-            path = self.gating.random_path(self.global_step, self.steps_of_run, self.architecture.depth, run_seed())
-        logits, probabilities = self.route(batch, path)
+        logits, probabilities = self.route(batch, self.path)
         labels = self.label_loss(logits, batch.targets)
         if not self.gating.price:
             return {"loss": labels}
-        price = self.gating.price_of(probabilities) if path is None else torch.zeros_like(labels)
+        price = self.gating.price_of(probabilities) if self.path is None else torch.zeros_like(labels)
         return {"loss": labels + price, "loss_labels": labels, "loss_price": price}
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:

@@ -97,7 +97,7 @@ def test_the_price_is_the_expected_number_of_own_blocks():
 def test_the_price_is_added_to_the_loss_except_on_random_paths():
     method, logits, labels = object.__new__(LSAMD), torch.randn(6, 3), torch.arange(6) % 3
     nn.Module.__init__(method)
-    method.gating, method.steps_of_run, method.label_loss = Gating(price=2.0), 0, nn.functional.cross_entropy
+    method.gating, method.path, method.label_loss = Gating(price=2.0), None, nn.functional.cross_entropy
     method.route = lambda batch, path=None: (logits, torch.full((4, 6), 0.25))
     found = method.training_losses(Batch(torch.zeros(6), labels, "a"))
     expected = nn.functional.cross_entropy(logits, labels)
