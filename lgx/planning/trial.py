@@ -161,7 +161,7 @@ class Trial:
 
         def note(tensor: Tensor) -> Tensor:
             saved[_key(tensor)] = tensor.untyped_storage().nbytes()
-            return tensor
+            return tensor.detach()  # an output that its own graph holds would never be freed without a backward pass
 
         # Lightning disables this cache too: layers that share weights then each convert their own copy.
         autocast = torch.autocast("cpu", precision.autocast, precision.autocast is not None, cache_enabled=False)

@@ -3,10 +3,13 @@
 import gc
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import Parameter
 
 from experiments.reproduce.hours import sweep_hours
 from lgx.architectures import parse_any_architecture, parse_architecture
@@ -114,14 +117,15 @@ def test_the_hours_of_a_sweep_are_those_of_its_runs(tmp_path):
     assert doubled.hours == pytest.approx(2 * planned.hours, rel=0.1)  # whole batches
 
 
-@pytest.mark.slow
-def test_plans_do_not_accumulate_in_memory():
-    """A sweep has hundreds of plans, each with the activations of a whole step."""
+@pytest.mark.parametrize("name", [pytest.param("LoGAH", marks=pytest.mark.slow), "LSAMD"])
+def test_plans_do_not_accumulate_in_memory(name, images, ancestor, tmp_path):
+    """A sweep has hundreds of plans, each with a network and the activations of a whole step."""
+    options = LOW_RANK if name == "LoGAH" else [f"--model.ancestor={ancestor}/final.learngene.safetensors"]
     counts = []
     for _ in range(3):
-        make_plan(["--config", str(EXPERIMENTS / "tal/demo/logah.yaml"), "--gpus=1"])
+        plan(*arguments("fit", name, images, tmp_path, "--name=run", *options)[1:])
         gc.collect()
-        counts.append(sum(type(thing).__name__ == "FakeTensor" for thing in gc.get_objects()))
+        counts.append(Counter(type(thing) for thing in gc.get_objects() if type(thing) in (FakeTensor, Parameter)))
     assert counts[1] == counts[2]
 
 
