@@ -14,7 +14,7 @@ from lgx.architectures import Architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import MAP, Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork
-from lgx.components.features import Features, feature_losses
+from lgx.components.features import FeatureProjection, Features, feature_losses
 from lgx.core.batch import Batch
 from lgx.core.flops import flop_counter
 from lgx.core.task import Task
@@ -27,6 +27,7 @@ from lgx.methods.nested.equal_sizes import EqualSizes
 from lgx.methods.nested.feature_slices import FeatureSlices
 from lgx.methods.nested.kept_features import MOST_BYTES, KeptFeatures
 from lgx.methods.nested.neighbors import NEIGHBOR, agreements
+from lgx.methods.nested.sizes import slice_text
 
 
 class Backbones(EqualSizes, FeatureSlices):
@@ -47,6 +48,10 @@ class Backbones(EqualSizes, FeatureSlices):
 
     Args:
         kwargs: Arguments of ``Distill`` and of every method, without those of its losses and its start.
+
+    Attributes:
+        kept: The ancestor's features of all training texts; None where every update computes them.
+        cut: Scores of the measured sizes of whole layers, if they are cut from the ancestor and not trained.
     """
 
     spec = BACKBONES
@@ -55,6 +60,7 @@ class Backbones(EqualSizes, FeatureSlices):
         super().__init__(guidance="features", **kwargs)
         self.has_labels, self.evaluates_with_teacher = False, True
         self.kept: KeptFeatures | None = None
+        self.cut: dict[Architecture, float] = {}
 
     def check_task(self, task: Task) -> None:
         """Refuse a task with labels, and sizes that are not smaller than the ancestor."""
@@ -97,7 +103,7 @@ class Backbones(EqualSizes, FeatureSlices):
         order = [ancestor.depth - 1, 0][: ancestor.depth]
         while len(order) < ancestor.depth:
             start, end = max(pairwise(sorted(order)), key=lambda gap: gap[1] - gap[0])
-            order.append((start + end + 1) // 2)
+            order.append((start + end) // 2)
         return order
 
     def build_network(self) -> nn.Module:
@@ -123,6 +129,15 @@ class Backbones(EqualSizes, FeatureSlices):
         texts = data.train_dataloader().epoch_length * data.batch_size * self.trainer.world_size
         return bool(4 * texts * task.max_len * self.architecture.embed_dim > MOST_BYTES)
 
+    @property
+    def fixed_cost(self) -> float:
+        """See :class:`EqualSizes`; where the ancestor is not asked, as much as two passes of the smallest size.
+
+        Texts are short, so that the batch, the losses and the optimizer take a good part of a small update: with MiniLM
+        on a CPU an update of 3 layers of full width took 3 to 4 times that of the smallest default size, not 8 times.
+        """
+        return super().fixed_cost if self.asks_ancestor else 2 * min(cost_of(size).macs for size in self.listed)
+
     def on_train_start(self) -> None:
         """See :class:`EqualSizes`; also compute the features of all training texts, in one order, on every process."""
         super().on_train_start()
@@ -142,9 +157,9 @@ class Backbones(EqualSizes, FeatureSlices):
         """The ancestor's features of a batch."""
         return self._teacher_of(batch).features_and_logits(batch.inputs, self.real_tokens(batch))[0]
 
-    def features_of(self, size: Architecture, batch: Batch) -> Features:
-        """A slice's features of a batch in the ancestor's space."""
-        return self.outputs(size, batch.inputs, self.real_tokens(batch))[0]
+    def features_of(self, size: Architecture, batch: Batch, whole: Mapping[str, Tensor] | None = None) -> Features:
+        """A slice's features of a batch in the ancestor's space; ``whole`` as in :meth:`outputs`."""
+        return self.outputs(size, batch.inputs, self.real_tokens(batch), whole)[0]
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Distance of the features of the update's size from the ancestor's."""
@@ -163,13 +178,42 @@ class Backbones(EqualSizes, FeatureSlices):
 
     def measure(self, sizes: Sequence[Architecture]) -> Front | None:
         """See :class:`EqualSizes`: neighbors that are the ancestor's."""
-        scores = agreements(self, sorted(dict.fromkeys(sizes), key=lambda size: cost_of(size).parameters))
+        ordered = sorted(dict.fromkeys(sizes), key=lambda size: cost_of(size).parameters)
+        scores = agreements(self, ordered)
+        whole_layers = [size for size in scores if size.replace(depth=self.architecture.depth) == self.architecture]
+        of_cut = agreements(self, whole_layers, self.ancestor_parameters) if whole_layers else {}
+        self.cut = {size: each[NEIGHBOR] for size, each in of_cut.items()}
         names = next(iter(scores.values()), {}).keys() - {NEIGHBOR, "n"}
         self.columns = {name: {size: each[name] for size, each in scores.items()} for name in sorted(names)}
+        self.columns[f"{NEIGHBOR}_cut"] = self.cut
         counts = [int(each["n"]) for each in scores.values()]
         return Front(NEIGHBOR, {size: each[NEIGHBOR] for size, each in scores.items()}, counts[0]) if counts else None
 
+    @property
+    def ancestor_parameters(self) -> dict[str, Tensor]:
+        """The ancestor's parameters under the network's names, with maps that change nothing."""
+        assert self.teacher is not None
+        ancestor = dict(self.teacher.model.named_parameters())
+        unchanged = FeatureProjection(self.architecture.embed_dim, *self.teacher.widths).to(self.device)
+        maps = {f"{PROJECTION}{name}": parameter for name, parameter in unchanged.named_parameters()}
+        return {name: (ancestor | maps)[name] for name in self.parameters_by_name}
+
     # -- what the run leaves --------------------------------------------------------------------------------------
+
+    def conclusions(self) -> list[str]:
+        """See :class:`~lgx.methods.base.Method`: how to cut the sizes that training has made worse."""
+        trained = self.front.scores if self.front else {}
+        worse = [size for size, score in self.cut.items() if score > trained[size]]
+        if not worse:
+            return []
+        size = max(worse, key=lambda size: size.depth)
+        layers = " ".join(map(str, sorted(self.layer_order[: size.depth])))
+        depths = ", ".join(str(each.depth) for each in worse)
+        return [
+            f"the run has made depth {depths} worse: {slice_text(size)} has {trained[size]:.1%}, and "
+            f"{self.cut[size]:.1%} if it is cut from the ancestor: lgx init --source {shlex.quote(str(self.ancestor))} "
+            f"--method layer_choice --choice '{layers}' --arch depth={size.depth} --out cut"
+        ]
 
     def next_command(self, folder: Path) -> str:
         """See :class:`~lgx.methods.base.Method`: export the best encoder of half of the ancestor's parameters."""

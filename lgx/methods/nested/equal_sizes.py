@@ -56,7 +56,7 @@ class EqualSizes(SlicedNetwork):
 
     Attributes:
         front: The measured sizes after training; None before, and without validation.
-        columns: Further scores of the measured sizes, by name.
+        columns: Further scores of measured sizes, by name.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class EqualSizes(SlicedNetwork):
         self.compute, self.sizes = compute, sizes
         self._trained: list[str] = []  # of a checkpoint
         self.front: Front | None = None
-        self.columns: Mapping[str, Mapping[Architecture, float]] = {}
+        self.columns: dict[str, Mapping[Architecture, float]] = {}
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
@@ -90,13 +90,17 @@ class EqualSizes(SlicedNetwork):
     @cached_property
     def updates(self) -> EqualCompute:
         """The updates of each trained size, and of random sizes between the smallest listed ones and the whole."""
-        teacher = self.architecture if self.asks_ancestor else None
-        return EqualCompute([*([size] for size in self.measured), self.grid], teacher)
+        return EqualCompute([*([size] for size in self.measured), self.grid], self.fixed_cost)
 
     @property
     def asks_ancestor(self) -> bool:
         """Whether every update computes the ancestor's answers."""
         return self.guidance == "features"
+
+    @property
+    def fixed_cost(self) -> float:
+        """What an update of every size costs besides its own passes: a third of the ancestor's pass."""
+        return cost_of(self.architecture).macs / 3 if self.asks_ancestor else 0
 
     @cached_property
     def grid(self) -> list[Architecture]:

@@ -162,7 +162,7 @@ def write_table(
         front: The sizes and their scores.
         whole: The ancestor's size.
         path: The file.
-        columns: Further scores of each size, by name.
+        columns: Further scores of sizes, by name.
     """
     best = best_of(front)
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
@@ -173,7 +173,7 @@ def write_table(
             cost = cost_of(size)
             name = WHOLE_NETWORK if size == whole else "slice"
             numbers = (getattr(size, key) for key in KEYS)
-            others = (column[size] for column in columns.values())
+            others = (column.get(size, "") for column in columns.values())
             writer.writerow([name, *numbers, cost.parameters, cost.macs, score, *others, int(size in best)])
 
 

@@ -1,7 +1,7 @@
 """How well the vectors of small networks find the neighbors that the ancestor's vectors find."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,7 +22,9 @@ _NEIGHBORS, _QUERIES = 10, 1_024
 
 
 @torch.no_grad()
-def agreements(method: Any, sizes: Sequence[Architecture]) -> dict[Architecture, dict[str, float]]:
+def agreements(
+    method: Any, sizes: Sequence[Architecture], whole: Mapping[str, Tensor] | None = None
+) -> dict[Architecture, dict[str, float]]:
     """Compare the vectors of held-out examples with the ancestor's, by size.
 
     ``nn_top1`` is the share of examples with the ancestor's nearest neighbor, ``nn_top10`` the mean share of its ten
@@ -32,6 +34,7 @@ def agreements(method: Any, sizes: Sequence[Architecture]) -> dict[Architecture,
     Args:
         method: The backbones, with the weights of their run and the ancestor.
         sizes: The sizes; those whose vectors are not finite are left out.
+        whole: Other parameters of the whole network, by name.
 
     Returns:
         Scores of each size by name, with the number of examples ``n``; empty if there are too few examples.
@@ -43,7 +46,7 @@ def agreements(method: Any, sizes: Sequence[Architecture]) -> dict[Architecture,
     for batch in validated_batches(method, f"measuring {len(sizes)} sizes:"):
         wanted.append(_normalized(method.ancestor_features(batch).summary))
         for size in sizes:
-            vectors[size].append(_normalized(method.features_of(size, batch).summary))
+            vectors[size].append(_normalized(method.features_of(size, batch, whole).summary))
         if sum(map(len, wanted)) >= math.ceil(_MOST / processes):
             break
     shares = gathered((torch.cat(wanted), *(torch.cat(vectors[size]) for size in sizes)), processes)

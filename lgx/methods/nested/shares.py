@@ -23,17 +23,16 @@ class EqualCompute:
 
     Args:
         groups: Groups of sizes.
-        teacher: The network whose answers every update needs; None for labels.
+        fixed: What an update of every size costs besides its own passes, see :meth:`cost`.
     """
 
-    def __init__(self, groups: Sequence[Sequence[Architecture]], teacher: Architecture | None = None) -> None:
-        self.groups, self.teacher = groups, teacher
+    def __init__(self, groups: Sequence[Sequence[Architecture]], fixed: float = 0) -> None:
+        self.groups, self.fixed = groups, fixed
         self._rates = [fmean(1 / self.cost(size) for size in group) for group in groups]
 
     def cost(self, size: Architecture) -> float:
-        """A third of the multiply-accumulates of an example in an update: of one forward pass without a teacher."""
-        answers = 0 if self.teacher is None else cost_of(self.teacher).macs
-        return cost_of(size).macs + answers / 3
+        """A third of the multiply-accumulates of an example in an update: a forward pass, and the fixed part."""
+        return cost_of(size).macs + self.fixed
 
     @cached_property
     def shares(self) -> list[float]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import shutil
 
 import numpy as np
@@ -111,6 +112,21 @@ def test_a_budget_gives_the_encoder_that_shares_most_nearest_neighbors_with_the_
     fitting = [row for row in rows if int(row["parameters"]) <= limit]
     best = max(fitting, key=lambda row: (float(row["val_nn_top1"]), -int(row["parameters"])))
     assert (config["num_hidden_layers"], config["hidden_size"]) == (int(best["depth"]), int(best["embed_dim"]))
+
+
+@pytest.mark.parametrize(("rate", "epochs"), [(0, 1), (1, 2)])
+def test_sizes_that_training_made_worse_are_cut_from_the_ancestor(rate, epochs, encoder, sentences, tmp_path):
+    given = ["--trainer.max_epochs", epochs, "--model.optimizer.lr", rate, "--data.val_fraction=0.2", "--name=t"]
+    printed = ok(of_texts(encoder, sentences, tmp_path, "--data.batch_size=16", *map(str, given))).out
+    cut = {int(row["depth"]): row for row in front_of(tmp_path / "test/t/seed0") if row["val_nn_top1_cut"]}
+    assert cut.keys() == {1, 2, 3}
+    assert all(row["val_nn_top1_cut"] == row["val_nn_top1"] for row in cut.values()) == (rate == 0)
+    lines = [line for line in printed.splitlines() if "made depth" in line]
+    assert len(lines) == (rate > 0)
+    for line in lines:
+        *command, folder = shlex.split(line[line.index("lgx init") + 4 :])
+        ok(lgx(*command, tmp_path / folder))
+        assert json.loads((tmp_path / folder / "config.json").read_text())["num_hidden_layers"] == 3
 
 
 def test_sentence_transformers_onnx_and_lgx_give_the_same_vectors_of_texts(texts, encoder, sentences, tmp_path):
