@@ -4,7 +4,6 @@ From Python: :func:`lgx.init`, :func:`lgx.load_learngene`, :func:`lgx.load_famil
 :func:`lgx.compare`. They are imported on first use. This module imports nothing heavy, so that ``lgx --help`` is fast.
 """
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,6 @@ from lgx.core.version import __version__
 if TYPE_CHECKING:
     from lgx.commands.api import embed_task, init, load_family, load_learngene
     from lgx.results.comparison import compare
-
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch then allocates tensors from 2 MiB on in huge pages
 
 __all__ = ["__version__", "compare", "embed_task", "init", "load_family", "load_learngene"]
 
