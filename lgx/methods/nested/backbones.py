@@ -196,7 +196,7 @@ class Backbones(EqualSizes, FeatureSlices):
         ancestor = dict(self.teacher.model.named_parameters())
         unchanged = FeatureProjection(self.architecture.embed_dim, *self.teacher.widths).to(self.device)
         maps = {f"{PROJECTION}{name}": parameter for name, parameter in unchanged.named_parameters()}
-        return {name: (ancestor | maps).get(name, empty) for name, empty in self.parameters_by_name.items()}
+        return {name: (ancestor | maps).get(name, parameter) for name, parameter in self.parameters_by_name.items()}
 
     # -- what the run leaves --------------------------------------------------------------------------------------
 
