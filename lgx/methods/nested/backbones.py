@@ -1,7 +1,7 @@
 """Backbones of every size that share their ancestor's space: the training, without labels."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +28,9 @@ from lgx.methods.nested.feature_slices import FeatureSlices
 from lgx.methods.nested.kept_features import MOST_BYTES, KeptFeatures
 from lgx.methods.nested.neighbors import NEIGHBOR, agreements
 from lgx.methods.nested.sizes import slice_text
+
+_WORSE = 0.02
+"""If a cut without training is better by so much, the run says so."""
 
 
 class Backbones(EqualSizes, FeatureSlices):
@@ -180,30 +183,32 @@ class Backbones(EqualSizes, FeatureSlices):
         """See :class:`EqualSizes`: neighbors that are the ancestor's."""
         ordered = sorted(dict.fromkeys(sizes), key=lambda size: cost_of(size).parameters)
         scores = agreements(self, ordered)
-        whole_layers = [size for size in scores if size.replace(depth=self.architecture.depth) == self.architecture]
-        of_cut = agreements(self, whole_layers, self.ancestor_parameters) if whole_layers else {}
-        self.cut = {size: each[NEIGHBOR] for size, each in of_cut.items()}
+        self.cut = self._scores_of_cuts(scores)
         names = next(iter(scores.values()), {}).keys() - {NEIGHBOR, "n"}
         self.columns = {name: {size: each[name] for size, each in scores.items()} for name in sorted(names)}
         self.columns[f"{NEIGHBOR}_cut"] = self.cut
         counts = [int(each["n"]) for each in scores.values()]
         return Front(NEIGHBOR, {size: each[NEIGHBOR] for size, each in scores.items()}, counts[0]) if counts else None
 
-    @property
-    def ancestor_parameters(self) -> dict[str, Tensor]:
-        """The ancestor's parameters under the network's names, with maps that change nothing."""
+    def _scores_of_cuts(self, sizes: Iterable[Architecture]) -> dict[Architecture, float]:
+        """Scores of the sizes of whole layers with the ancestor's parameters, and with maps that change nothing."""
+        whole = self.architecture
+        whole_layers = [size for size in sizes if size.replace(depth=whole.depth) == whole]
         assert self.teacher is not None
-        ancestor = dict(self.teacher.model.named_parameters())
-        unchanged = FeatureProjection(self.architecture.embed_dim, *self.teacher.widths).to(self.device)
+        if not whole_layers or self.teacher.widths != (whole.embed_dim, whole.embed_dim):
+            return {}
+        unchanged = FeatureProjection(whole.embed_dim, *self.teacher.widths).to(self.device)
         maps = {f"{PROJECTION}{name}": parameter for name, parameter in unchanged.named_parameters()}
-        return {name: (ancestor | maps).get(name, parameter) for name, parameter in self.parameters_by_name.items()}
+        ancestor = dict(self.teacher.model.named_parameters()) | maps
+        untrained = {name: ancestor.get(name, parameter) for name, parameter in self.parameters_by_name.items()}
+        return {size: each[NEIGHBOR] for size, each in agreements(self, whole_layers, untrained).items()}
 
     # -- what the run leaves --------------------------------------------------------------------------------------
 
     def conclusions(self) -> list[str]:
-        """See :class:`~lgx.methods.base.Method`: how to cut the sizes that training has made worse."""
+        """See :class:`~lgx.methods.base.Method`: how to cut the sizes that training has made worse by two points."""
         trained = self.front.scores if self.front else {}
-        worse = [size for size, score in self.cut.items() if score > trained[size]]
+        worse = [size for size, score in self.cut.items() if score > trained[size] + _WORSE]
         if not worse:
             return []
         size = max(worse, key=lambda size: size.depth)
