@@ -93,6 +93,7 @@ class Trials:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             network = text_network(self.configuration(sizes), self.kind, guess, sizes["max_len"]).eval()
+            network.float()  # a run in bf16-true makes all networks in bfloat16
             with torch.no_grad():
                 for parameter in network.parameters():
                     values = torch.randn_like(parameter)

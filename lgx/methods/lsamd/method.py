@@ -190,13 +190,10 @@ class LSAMD(Method):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Draw the path of a step with random blocks; its own blocks are the network that is drawn."""
         super().on_train_batch_start(batch, batch_idx)
-        self.path = None
-        self.drawn = ()
-        if self.steps_of_run:
-            depth = self.architecture.depth
-            self.path = self.gating.random_path(self.global_step, self.steps_of_run, depth, run_seed())
-            if self.path is not None and not all(self.path):
-                self.drawn = [self.architecture.replace(depth=self.path.count(False))]
+        depth = self.architecture.depth
+        self.path = self.gating.random_path(self.global_step, self.steps_of_run, depth, run_seed())
+        layers = self.path.count(False) if self.path else 0
+        self.drawn = [self.architecture.replace(depth=layers)] if layers else []
 
     def training_losses(self, batch: Batch) -> dict[str, Tensor]:
         """Cross-entropy with labels; with a price ``loss``, and its parts ``loss_labels`` and ``loss_price``."""

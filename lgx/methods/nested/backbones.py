@@ -197,10 +197,11 @@ class Backbones(EqualSizes, FeatureSlices):
         assert self.teacher is not None
         if not whole_layers or self.teacher.widths != (whole.embed_dim, whole.embed_dim):
             return {}
-        unchanged = FeatureProjection(whole.embed_dim, *self.teacher.widths).to(self.device)
+        unchanged = FeatureProjection(whole.embed_dim, *self.teacher.widths)
         maps = {f"{PROJECTION}{name}": parameter for name, parameter in unchanged.named_parameters()}
         ancestor = dict(self.teacher.model.named_parameters()) | maps
-        untrained = {name: ancestor.get(name, parameter) for name, parameter in self.parameters_by_name.items()}
+        trained = self.parameters_by_name.items()
+        untrained = {name: ancestor.get(name, parameter).to(parameter) for name, parameter in trained}
         return {size: each[NEIGHBOR] for size, each in agreements(self, whole_layers, untrained).items()}
 
     # -- what the run leaves --------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers, need_onnx
 from tests.support.fake_hub import running_hub, use_hub
 from tests.support.families import tiny
+from tests.support.images import write_images
 from tests.support.tokenizers_of_models import write_tokenizer
 
 SIZES = '--model.sizes=["depth=2","depth=1,embed_dim=16,mlp_ratio=1"]'
@@ -114,19 +115,31 @@ def test_a_budget_gives_the_encoder_that_shares_most_nearest_neighbors_with_the_
     assert (config["num_hidden_layers"], config["hidden_size"]) == (int(best["depth"]), int(best["embed_dim"]))
 
 
-@pytest.mark.parametrize(("rate", "epochs"), [(0, 1), (1, 2)])
-def test_sizes_that_training_made_worse_are_cut_from_the_ancestor(rate, epochs, encoder, sentences, tmp_path):
-    given = ["--trainer.max_epochs", epochs, "--model.optimizer.lr", rate, "--data.val_fraction=0.2", "--name=t"]
-    printed = ok(of_texts(encoder, sentences, tmp_path, "--data.batch_size=16", *map(str, given))).out
-    cut = {int(row["depth"]): row for row in front_of(tmp_path / "test/t/seed0") if row["val_nn_top1_cut"]}
-    assert cut.keys() == {1, 2, 3}
-    assert all(row["val_nn_top1_cut"] == row["val_nn_top1"] for row in cut.values()) == (rate == 0)
-    lines = [line for line in printed.splitlines() if "made depth" in line]
-    assert len(lines) == (rate > 0)
-    for line in lines:
-        *command, folder = shlex.split(line[line.index("lgx init") + 4 :])
-        ok(lgx(*command, tmp_path / folder))
-        assert json.loads((tmp_path / folder / "config.json").read_text())["num_hidden_layers"] == 3
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true"])
+@pytest.mark.parametrize("reads_text", [True, False])
+def test_without_training_a_size_of_whole_layers_is_the_cut(
+    precision, reads_text, encoder, sentences, ancestor, tmp_path
+):
+    common = "--trainer.max_epochs=1", "--model.optimizer.lr=0", f"--trainer.precision={precision}", "--name=t"
+    if reads_text:
+        words = words_of_texts(encoder, sentences, tmp_path, "--data.batch_size=16", "--data.val_fraction=0.2")
+    else:
+        images = write_images(tmp_path / "shapes", {"train": 16, "val": 40, "test": 4})
+        given = f"--model.ancestor={ancestor}", SIZES.replace("16", "8"), "--data.labels=false"
+        words = arguments("fit", "Backbones", images, tmp_path, *given)
+    ok(lgx(*words, *common))
+    cut = [row for row in front_of(tmp_path / "test/t/seed0") if row["val_nn_top1_cut"]]
+    assert [row["depth"] for row in cut] == ["1", "2", "3"]
+    assert all(row["val_nn_top1_cut"] == row["val_nn_top1"] for row in cut)
+
+
+def test_a_run_names_the_command_that_cuts_sizes_which_it_made_worse(encoder, sentences, tmp_path):
+    given = "--trainer.max_epochs=2", "--model.optimizer.lr=1", "--data.val_fraction=0.2", "--data.batch_size=16"
+    printed = ok(of_texts(encoder, sentences, tmp_path, *given)).out
+    (line,) = [line for line in printed.splitlines() if "made depth" in line]
+    *command, folder = shlex.split(line[line.index("lgx init") + 4 :])
+    ok(lgx(*command, tmp_path / folder))
+    assert json.loads((tmp_path / folder / "config.json").read_text())["num_hidden_layers"] == 3
 
 
 def test_sentence_transformers_onnx_and_lgx_give_the_same_vectors_of_texts(texts, encoder, sentences, tmp_path):
