@@ -8,7 +8,9 @@ from pathlib import Path
 
 import webdataset
 
-SETS = ("flowers12", "dtd10", "gtsrb", "fer2013")
+from data_modules.suites.mini_decathlon import FACTS, MiniTask
+
+SETS: tuple[MiniTask, ...] = ("flowers12", "dtd10", "gtsrb", "fer2013")
 MOST = {"train": 1290, "val": 450, "test": 850}
 """Largest number of images of each split."""
 
@@ -17,14 +19,15 @@ def main() -> None:
     """Write every set."""
     for name in SETS:
         for split, most in MOST.items():
+            folders = [Path("runs/images", name, split, f"{label:02d}") for label in range(FACTS[name].num_classes)]
+            for folder in folders:  # also of classes without an image
+                folder.mkdir(parents=True, exist_ok=True)
             shards = sorted(map(str, Path("data/mini", name).glob(f"{split}-*.tar")))
             examples = [*webdataset.WebDataset(shards, shardshuffle=False, empty_check=False)]
             random.Random(0).shuffle(examples)
             for number, example in enumerate(examples[:most]):
                 suffix = next(key for key in example if key in ("png", "jpg", "jpeg"))
-                folder = Path("runs/images", name, split, f"{int(example['cls']):02d}")
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / f"{number:04d}.{suffix}").write_bytes(example[suffix])
+                (folders[int(example["cls"])] / f"{number:04d}.{suffix}").write_bytes(example[suffix])
 
 
 if __name__ == "__main__":
