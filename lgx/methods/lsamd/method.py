@@ -68,8 +68,8 @@ class LSAMD(Method):
         routing: ``batch`` (the paper's choice) or ``image`` (its Table 3).
         threshold: τ: a layer joins the learngene if more than this many data sets use it; by default half of all data
             sets.
-        gate: How the adapters learn, see ``SuperAncestor``. ``compared`` and ``soft`` compare the two blocks of a
-            layer; ``chosen`` does not.
+        gate: How the adapters learn, see ``SuperAncestor``. ``compared`` compares the two blocks of a layer;
+            ``chosen`` does not.
         token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens. Of texts it is the mean.
         price: λ of ``loss + λ Σ_i P(h_i^D)``. A trained block is rarely worse than a frozen block. So without a price,
             a gate that compares chooses the own block in most layers; with too high a price, in none. With 0.03, about

@@ -20,7 +20,7 @@ from lgx.core.schema import check_option
 from lgx.core.task import Task
 
 Routing = Literal["batch", "image"]
-Gate = Literal["chosen", "compared", "soft"]
+Gate = Literal["chosen", "compared"]
 Token = Literal["class", "mean"]
 
 Layer = Callable[[Tensor], Tensor]
@@ -112,7 +112,6 @@ class SuperAncestor(nn.Module):
       ``h(x)``. Its gradient says whether the residual of the *chosen* block helps, and compares nothing.
     - ``compared``: ``h(x) + (P^B − sg(P^B)) sg(h^B(x) − h^D(x))``. Its value is ``h(x)`` too; its gradient compares the
       two blocks, which both run.
-    - ``soft``: ``P^B h^B(x) + P^D h^D(x)``, so that the own block always learns. Evaluation takes the preferred block.
 
     Args:
         base: The ancestor, without a head of its own; frozen here.
@@ -193,20 +192,14 @@ class SuperAncestor(nn.Module):
 
     def _route(self, x: Tensor, p_base: Tensor, base: Layer, branch: Layer) -> Tensor:
         """One layer, (B, N, D) -> (B, N, D)."""
-        learns = self.training and torch.is_grad_enabled()
-        p = p_base[:, None, None]
-        if learns and self.gate == "soft":
-            of_base = base(x)
-            of_branch = branch(x)
-            share = p.to(of_base.dtype)
-            return share * of_base + (1 - share) * of_branch
         prefers_base = p_base.detach() >= 0.5  # a tie goes to the base block, as in Eq. 3
         majority = self._majority(prefers_base) if self.routing == "batch" else None
         if majority is not None:
             prefers_base = torch.full_like(prefers_base, majority)
-        if learns and self.gate == "compared":
+        if self.training and torch.is_grad_enabled() and self.gate == "compared":
             of_base = base(x)
             of_branch = branch(x)
+            p = p_base[:, None, None]
             gate = (p - p.detach()).to(of_base.dtype)  # 0 in value, 1 in gradient
             return torch.where(prefers_base[:, None, None], of_base, of_branch) + gate * (of_base - of_branch).detach()
         if majority is None and self.tasks[0].reads_text:  # the masks are those of the whole batch

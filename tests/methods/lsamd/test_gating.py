@@ -39,19 +39,6 @@ def test_the_compared_gate_has_the_chosen_blocks_value_and_the_gradient_of_both(
     assert any(g is not None and bool(g.abs().sum() > 0) for g in blocks) == (p < 0.5)
 
 
-@pytest.mark.parametrize("routing", ["batch", "image"])
-def test_the_soft_gate_mixes_in_training_and_chooses_in_evaluation(routing):
-    net = super_ancestor(routing, "soft", "mean")
-    base, own = net.base.blocks[0], net.branches[0].blocks[0]
-    x, p = torch.randn(4, 17, 16), torch.tensor([0.9, 0.6, 0.8, 0.3])
-    mixed = p[:, None, None] * base(x) + (1 - p)[:, None, None] * own(x)
-    torch.testing.assert_close(net.train()._route(x, p, base, own), mixed)
-    chosen = base(x) if routing == "batch" else torch.cat([base(x[:3]), own(x[3:])])
-    torch.testing.assert_close(net.eval()._route(x, p, base, own), chosen)
-    with torch.no_grad():
-        torch.testing.assert_close(net._route(x, p, base, own), chosen)
-
-
 def test_an_adapter_may_read_the_mean_of_the_tokens():
     adapter, tokens = DatasetAdapter(16, reads_class_token=False).eval(), torch.randn(3, 5, 16)
     nn.init.normal_(adapter.score.weight)
@@ -159,7 +146,7 @@ def selections(ancestor, tmp_path_factory):
     options = {
         "dear": ("--model.price=100", "--model.random_paths=0"),
         "free": ("--model.price=0", "--model.random_paths=0", "--model.measure_swaps=true"),
-        "drawn": ("--model.gate=soft", "--model.price=0.01", "--model.measure_swaps=true"),
+        "drawn": ("--model.price=0.01", "--model.measure_swaps=true"),
     }
     for name, given_options in options.items():
         tasks = "[pocket_digits,pocket_persons]"
