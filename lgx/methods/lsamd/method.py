@@ -25,7 +25,7 @@ from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
 from lgx.methods.evaluation import refuse_parts
 from lgx.methods.lsamd import SPEC
-from lgx.methods.lsamd.selection import SelectionRun, extract_learngene, headless
+from lgx.methods.lsamd.selection import SelectionRun, extract_learngene
 from lgx.methods.lsamd.super_ancestor import (
     Gate,
     Gating,
@@ -34,7 +34,6 @@ from lgx.methods.lsamd.super_ancestor import (
     SuperAncestor,
     Token,
     swapped_paths,
-    without_head,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class LSAMD(Method):
             sets.
         gate: How the adapters learn, see ``SuperAncestor``. ``compared`` compares the two blocks of a layer;
             ``chosen`` does not.
-        token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens. Of texts it is the mean.
+        token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens.
         price: λ of ``loss + λ Σ_i P(h_i^D)``. A trained block is rarely worse than a frozen block. So without a price,
             a gate that compares chooses the own block in most layers; with too high a price, in none. With 0.03, about
             half of the choices on DeiT-Tiny and five sets are for the base block.
@@ -102,8 +101,7 @@ class LSAMD(Method):
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mixed images have no path of one data set; leave both at 0")
         if self.drop_rate:
-            option = "dropout" if self.parsed_architecture.reads_text else "drop_path_rate"
-            raise UserError(f"model.{option}: a dropped layer chooses no block; leave it at 0")
+            raise UserError("model.drop_path_rate: a dropped layer chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
         self.measure_swaps = measure_swaps
         self.gating = Gating(gate, token, price, random_paths)
@@ -165,10 +163,10 @@ class LSAMD(Method):
         ancestor = Pretrained(self.ancestor)
         source = ancestor.loaded
         self.base_mean, self.base_std = source.mean, source.std
-        architecture = headless(self.architecture)
-        base = without_head(initialize(architecture, ancestor, head="new").model, architecture)
+        base: Any = initialize(self.architecture.replace(kind="classification"), ancestor, head="new").model
+        base.reset_classifier(0)
         options = self.routing, self.gating.gate, self.gating.token, self.measure_swaps
-        network = SuperAncestor(base, list(self.tasks.values()), *options, layers=architecture.layers)
+        network = SuperAncestor(base, list(self.tasks.values()), *options)
         trained = sum(p.numel() for p in network.branch(0).parameters())
         self.print(f"selecting  {len(self.tasks)} data set(s), {trained:,} parameters trained for each")
         return network
