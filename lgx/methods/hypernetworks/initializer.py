@@ -87,7 +87,7 @@ class HypernetPrediction(Initializer):
     def loaded(self) -> Hypernet:
         """The hypernetwork."""
         if self.config is None:
-            return load(self.learngene or self.source, name=self.source)
+            return load(self.source)
         remedy = "give a JSON file with the hypernetwork's configuration"
         return load(self.source, read_config(read_json(self.config, remedy), self.config))
 
