@@ -175,20 +175,9 @@ class Hypernet(nn.Module):
         Raises:
             UserError: If :meth:`check` refuses the architecture, or the embedding is missing or of another width.
         """
-        return self.predict_many([architecture], task_embedding, dense)[0]
-
-    def predict_many(
-        self, architectures: Sequence[Architecture], task_embedding: Tensor | None = None, dense: bool = True
-    ) -> list[dict[str, Tensor]]:
-        """Predict all parameters of several architectures for one task, in one pass of the encoder.
-
-        Returns:
-            For each architecture the same parameters as :meth:`predict` returns.
-        """
-        graphs = [computational_graph(architecture, self.config.convention) for architecture in architectures]
-        predicted = self.predict_graphs(graphs, task_embedding, None if dense else 0).by_name(len(graphs))
-        for architecture, tensors in zip(architectures, predicted, strict=True):
-            add_class_token(architecture, tensors)
+        graph = computational_graph(architecture, self.config.convention)
+        (predicted,) = self.predict_graphs([graph], task_embedding, None if dense else 0).by_name(1)
+        add_class_token(architecture, predicted)
         return predicted
 
     def predict_graphs(
