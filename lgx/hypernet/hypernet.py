@@ -263,15 +263,6 @@ class Hypernet(nn.Module):
         joined.rows = torch.tanh(joined.rows * slopes) + joined.repeat(are_norms)
         return Predicted(dense, products, joined)
 
-    def tiled_parameters(self, graph: Graph) -> list[str]:
-        """Names of the parameters that are tiled because they have more outputs or inputs than ``max_shape``.
-
-        Kernels that are larger than ``max_shape`` are not tiled: GHN-3 interpolates them, LoGAH predicts their full
-        size. The name of a norm's weight also stands for its bias.
-        """
-        parameters = ((node.parameter, node) for node in graph.nodes if node.parameter is not None)
-        return [name for name, node in parameters if self._target(node, 1).shape[:2] != node.shape[:2]]
-
     def _target(self, node: Node, count: int) -> Target:
         """The target of nodes like this one, cropped to ``max_shape``."""
         most = self.config.max_shape
