@@ -96,7 +96,7 @@ def test_what_a_configuration_cannot_predict_is_refused():
 
 def test_longer_paths_than_those_of_ghn3_count_as_missing():
     graph = computational_graph(VIT.replace(depth=40))
-    assert graph.distances.max() == 50
+    assert graph.lengths.max() == 50
     with torch.no_grad():
         assert Hypernet(HypernetConfig(**TINY)).encode([graph]).isfinite().all()
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -64,22 +64,7 @@ def _log_softmax(features: Tensor) -> Tensor:
     return features.float().log_softmax(dim=-1)
 
 
-class EarlierStage(NamedTuple):
-    """Facts of the stage from which another stage starts.
-
-    Attributes:
-        config: Configuration of its hypernetwork.
-        trained_widths: Widths of the networks that it was trained on; empty where unknown.
-    """
-
-    config: HypernetConfig
-    trained_widths: tuple[int, ...]
-
-
 TALGuidance = Literal["features", "official", "logits"]
-USUAL_WIDTH = 768
-"""Width of the papers' task embeddings: that of ViT-B and of GPT-2."""
-
 _PROJECTIONS: dict[TALGuidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
 _MOST_CHANNELS = 2**18
 """Largest outputs x inputs of a decoder of convolutions; the largest published GHN-3 has 384 x 384."""
@@ -173,8 +158,8 @@ class TAL(HypernetMethod):
         return TaskEmbeddings.load(self.task_embeddings)
 
     @cached_property
-    def earlier(self) -> EarlierStage | None:
-        """The earlier stage; None without one."""
+    def earlier(self) -> Learngene | None:
+        """The learngene of the earlier stage, without its tensors; None without one."""
         start = self.start
         if start is None:
             return None
@@ -187,12 +172,12 @@ class TAL(HypernetMethod):
         if sizes[0] != sizes[1]:
             read = ["images" if size is None else f"texts of {size} tokens" for size in sizes]
             raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
-        return EarlierStage(read_config(learngene.hypernet, start), learngene.trained_widths)
+        return replace(learngene, tensors={})
 
     @cached_property
     def config(self) -> HypernetConfig:
         """The configuration of ``start`` or of the arguments, with the width of the task embeddings."""
-        config = self.earlier.config if self.earlier else self.configured()
+        config = read_config(self.earlier.hypernet, self.start or "") if self.earlier else self.configured()
         width = self.embeddings.width if self.embeddings else None
         if None not in (width, config.task_width) and width != config.task_width:
             raise UserError(
