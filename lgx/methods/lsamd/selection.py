@@ -329,15 +329,8 @@ class SelectedExpansion(LayerExpansion):
     @cached_property
     def layers(self) -> list[int]:
         """The ancestor's layers in the learngene, counted from 0."""
-        layers = [int(layer) for layer in (self.loaded.selection or {}).get("layers", [])]
-        depth = self.loaded.architecture.depth
-        stored = self.loaded.num_layers
-        if len(layers) != stored or layers != sorted(set(layers)) or not set(layers) <= set(range(depth)):
-            raise UserError(
-                f"{self.source}: names layers {layers} of an ancestor of {depth} layers, but contains the tensors of "
-                f"{stored} layers; extract it again with `lgx extract`"
-            )
-        return layers
+        assert self.loaded.selection is not None
+        return list(self.loaded.selection["layers"])
 
     def source_layers(self, depth: int) -> list[int]:
         """See :class:`~lgx.initialization.Initializer`."""
