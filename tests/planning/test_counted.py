@@ -12,7 +12,7 @@ from tests.support.command_line import arguments, lgx, ok
 
 LEARNGENE = "--model.ancestor={ancestor}/final.learngene.safetensors"
 HYPER = [
-    "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=9",
+    "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=3",
     '--model.panel=["depth=2,embed_dim=16,num_heads=2"]',
 ]  # fmt: skip
 LOW_RANK = [*HYPER, "--model.rank=4", "--model.max_size=1024"]

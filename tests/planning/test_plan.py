@@ -24,7 +24,7 @@ from tests.support.sweeps import write_sweep
 
 TIED = '{"model_type":"llama","tie_word_embeddings":true}'
 PLANNED = [
-    path if path.match("sws/paper/learngene.yaml") else pytest.param(path, marks=pytest.mark.slow)
+    path if path.match("sws/demo/sws.yaml") else pytest.param(path, marks=pytest.mark.slow)
     for path in sorted(EXPERIMENTS.rglob("*.yaml"))
     if path.name not in ("paper_numbers.yaml", "index.yaml") and "\nmodel:" in f"\n{path.read_text()}"
 ]
@@ -150,7 +150,8 @@ def test_a_step_on_texts_is_counted_with_the_longest_text(data, model, config, t
 
 
 def test_an_ancestor_costs_only_its_forward_pass():
-    sws = ["--model=SWS", "--model.arch=12-Tiny,depth=16", BASE[2], "--data=ImageNet", "--data.root=nowhere"]
+    sws = ["--model=SWS", "--model.arch=2-Tiny", "--model.stages=[1,1]", BASE[2]]
+    sws += ["--data=ImageNet", "--data.root=nowhere"]
     alone, taught = plan(*sws), plan(*sws, "--model.ancestor=deit_small_patch16_224.fb_in1k")
     assert taught.flops.teacher == pytest.approx(2 * cost_of(parse_architecture("12-Small")).macs, rel=1e-6)
     assert taught.flops.example == pytest.approx(alone.flops.example + taught.flops.teacher)

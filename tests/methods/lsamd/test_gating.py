@@ -21,7 +21,7 @@ from lgx.methods import LSAMD
 from lgx.methods.base import label_loss
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import DatasetAdapter, Gating, ImageSums, SuperAncestor, swapped_paths
-from tests.methods.lsamd.conftest import ARCH, arguments, images, super_ancestor
+from tests.methods.lsamd.conftest import ARCH, SETS, arguments, images, super_ancestor
 from tests.support.command_line import lgx, ok
 
 
@@ -149,8 +149,7 @@ def selections(ancestor, tmp_path_factory):
         "drawn": ("--model.price=0.01", "--model.measure_swaps=true"),
     }
     for name, given_options in options.items():
-        tasks = "[pocket_digits,pocket_persons]"
-        ok(lgx(*arguments(ancestor, runs, tasks, "--model.threshold=0", *given_options, name=name)))
+        ok(lgx(*arguments(ancestor, runs, SETS[:2], "--model.threshold=0", *given_options, name=name)))
     return runs / "t"
 
 
@@ -172,19 +171,18 @@ def test_a_selection_is_that_of_the_end_of_training_whatever_epoch_was_best(sele
     torch.save(best, folder / "checkpoints/best.ckpt")
     expected = last["state_dict"]["network.branches.0.base_share"].tolist()
     assert expected != [1] * 4
-    assert SelectionRun.load(folder).selection.base_share["pocket_digits"] == expected
+    assert SelectionRun.load(folder).selection.base_share["one"] == expected
 
 
 def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
     stored = SelectionRun.load(selections / "free/seed0")
     base = parse_architecture(ARCH, num_classes=10).build()
-    net = SuperAncestor(base, [Task("", n) for n in (10, 2)], "batch", measures_swaps=True)
+    net = SuperAncestor(base, [Task("", n) for n in (3, 3)], "batch", measures_swaps=True)
     net.base.reset_classifier(0)
     net.load_state_dict(dict(stored.state))
     net.eval()
-    multi = MultiTask(
-        ("pocket_digits", "pocket_persons"), str(ancestor.parent / "data"), img_size=32, batch_size=16, limit_eval=40
-    )
+    folders = tuple(str(ancestor.parent / name) for name in SETS[:2])
+    multi = MultiTask(folders, img_size=32, batch_size=16, limit_eval=40)
     multi.setup("fit")
     sums = torch.zeros(2, 5)
     with torch.no_grad():
@@ -194,5 +192,5 @@ def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
             losses = [label_loss(net(seen, number, p)[0], batch.targets, 0.0) for p in swapped_paths(4)]
             sums[number] += torch.stack(losses) * len(batch.inputs) / 40
     expected = (sums[:, 1:] - sums[:, :1]).tolist()
-    for rise, name in zip(expected, ("pocket_digits", "pocket_persons"), strict=True):
+    for rise, name in zip(expected, SETS[:2], strict=True):
         assert stored.selection.swap_rise[name] == pytest.approx(rise, abs=2e-3)
