@@ -95,12 +95,6 @@ def test_architectures_depend_only_on_seed_step_and_rank(monkeypatch):
     assert all(panel not in method.set for panel in method.panels["val"])
 
 
-def test_non_finite_updates_are_skipped_and_then_end_the_run(fit, monkeypatch):
-    monkeypatch.setattr("lgx.methods.hypernetworks.base.MAX_BAD_STEPS", 3)
-    sentence = refusal(fit("LoGAH", *TINY, *LOW_RANK, "--name=n", "--model.gamma=1e39"))
-    assert "3 updates in a row had gradients that are not finite" in sentence
-
-
 def test_a_hypernetwork_is_refused_as_classifier_and_as_teacher(fit, logah):
     best, learngene = logah / "checkpoints/best.ckpt", logah / "final.learngene.safetensors"
     predicted = fit("LoGAH", *TINY, *LOW_RANK, f"--ckpt_path={best}", command="predict")
