@@ -17,7 +17,6 @@ from lgx.core.batch import Batch
 from lgx.core.eval_transforms import renormalize
 from lgx.core.rows import Evaluation
 from lgx.core.schema import check_option
-from lgx.core.seed import run_seed
 from lgx.core.task import Task, shared_metric
 from lgx.errors import UserError
 from lgx.initialization import initialize
@@ -28,11 +27,12 @@ from lgx.methods.lsamd import SPEC
 from lgx.methods.lsamd.selection import SelectionRun, extract_learngene
 from lgx.methods.lsamd.super_ancestor import (
     Gate,
-    Gating,
     ImageSums,
     Routing,
     SuperAncestor,
     Token,
+    price_of,
+    random_path,
     swapped_paths,
 )
 
@@ -98,13 +98,15 @@ class LSAMD(Method):
     ) -> None:
         super().__init__(**kwargs)
         check_option("threshold", threshold or 0, threshold is None or threshold >= 0, "at least 0")
+        check_option("price", price, price >= 0, "at least 0")
+        check_option("random_paths", random_paths, 0 <= random_paths < 1, "a share in [0, 1)")
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mixed images have no path of one data set; leave both at 0")
         if self.drop_rate:
             raise UserError("model.drop_path_rate: a dropped layer chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
         self.measure_swaps = measure_swaps
-        self.gating = Gating(gate, token, price, random_paths)
+        self.gate, self.token, self.price, self.random_paths = gate, token, price, random_paths
         self.steps_of_run = 0  # known where random paths need it
         self.path: list[bool] | None = None
         self.base_mean: tuple[float, ...] = ()
@@ -113,7 +115,12 @@ class LSAMD(Method):
     @property
     def method(self) -> str:
         """``lsamd`` with the gate's suffix, and ``_image`` with that routing: ``lsamd_priced_image``."""
-        return self.spec.name + self.gating.suffix + ("" if self.routing == "batch" else "_image")
+        return self.spec.name + self.suffix + ("" if self.routing == "batch" else "_image")
+
+    @property
+    def suffix(self) -> str:
+        """What results add to ``lsamd``: nothing for the gate that compares nothing, ``_priced`` with a price."""
+        return "_priced" if self.price else "" if self.gate == "chosen" else f"_{self.gate}"
 
     @property
     def super_ancestor(self) -> SuperAncestor:
@@ -136,7 +143,7 @@ class LSAMD(Method):
         trainer: Any = self.trainer  # its attributes come from connectors that have no types
         if any(isinstance(callback, WeightAveraging) for callback in trainer.callbacks):
             raise UserError("trainer.callbacks: a selection does not average weights; leave WeightAveraging out")
-        if self.gating.random_paths:
+        if self.random_paths:
             self.steps_of_run = self.total_steps()
 
     @property
@@ -165,7 +172,7 @@ class LSAMD(Method):
         self.base_mean, self.base_std = source.mean, source.std
         base: Any = initialize(self.architecture.replace(kind="classification"), ancestor, head="new").model
         base.reset_classifier(0)
-        options = self.routing, self.gating.gate, self.gating.token, self.measure_swaps
+        options = self.routing, self.gate, self.token, self.measure_swaps
         network = SuperAncestor(base, list(self.tasks.values()), *options)
         trained = sum(p.numel() for p in network.branch(0).parameters())
         self.print(f"selecting  {len(self.tasks)} data set(s), {trained:,} parameters trained for each")
@@ -189,7 +196,7 @@ class LSAMD(Method):
         """Draw the path of a step with random blocks; its own blocks are the network that is drawn."""
         super().on_train_batch_start(batch, batch_idx)
         depth = self.architecture.depth
-        self.path = self.gating.random_path(self.global_step, self.steps_of_run, depth, run_seed())
+        self.path = random_path(self.random_paths, self.global_step, self.steps_of_run, depth)
         layers = self.path.count(False) if self.path else 0
         self.drawn = [self.architecture.replace(depth=layers)] if layers else []
 
@@ -197,9 +204,9 @@ class LSAMD(Method):
         """Cross-entropy with labels; with a price ``loss``, and its parts ``loss_labels`` and ``loss_price``."""
         logits, probabilities = self.route(batch, self.path)
         labels = self.label_loss(logits, batch.targets)
-        if not self.gating.price:
+        if not self.price:
             return {"loss": labels}
-        price = self.gating.price_of(probabilities) if self.path is None else torch.zeros_like(labels)
+        price = self.price * price_of(probabilities) if self.path is None else torch.zeros_like(labels)
         return {"loss": labels + price, "loss_labels": labels, "loss_price": price}
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -269,7 +276,7 @@ class LSAMD(Method):
             **super().describe(),
             "ancestor": recorded_name(self.ancestor),
             "routing": self.routing,
-            "gate": self.gating.suffix,
+            "gate": self.suffix,
             "tasks": {name: task.to_dict() for name, task in self.tasks.items()},
             "inputs": {"mean": list(self.base_mean), "std": list(self.base_std)},
         }

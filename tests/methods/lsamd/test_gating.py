@@ -1,7 +1,9 @@
 """The selections of LSAMD: gates, price, random paths, swaps, and whether two of them agree beyond chance."""
 
+import os
 import shutil
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
@@ -20,7 +22,14 @@ from lgx.core.task import Task
 from lgx.methods import LSAMD
 from lgx.methods.base import label_loss
 from lgx.methods.lsamd.selection import Selection, SelectionRun
-from lgx.methods.lsamd.super_ancestor import DatasetAdapter, Gating, ImageSums, SuperAncestor, swapped_paths
+from lgx.methods.lsamd.super_ancestor import (
+    DatasetAdapter,
+    ImageSums,
+    SuperAncestor,
+    price_of,
+    random_path,
+    swapped_paths,
+)
 from tests.methods.lsamd.conftest import ARCH, SETS, arguments, images, super_ancestor
 from tests.support.command_line import lgx, ok
 
@@ -63,28 +72,27 @@ def test_swapped_paths_replace_one_own_block_each():
 
 @given(st.integers(0, 99), st.integers(1, 12), st.integers(0, 9))
 def test_random_paths_fill_their_share_of_the_training_and_depend_on_seed_and_step_alone(step, depth, seed):
-    gating = Gating(random_paths=0.4)
-    path = gating.random_path(step, 100, depth, seed)
-    assert path == gating.random_path(step, 100, depth, seed)
+    with mock.patch.dict(os.environ, PL_GLOBAL_SEED=str(seed)):
+        path = random_path(0.4, step, 100, depth)
+        assert path == random_path(0.4, step, 100, depth)
     assert (path is None) == (step >= 40)
     assert path is None or len(path) == depth
 
 
 def test_random_paths_take_both_blocks_equally_often():
-    gating = Gating(random_paths=0.5)
-    drawn = [used for step in range(500) for used in gating.random_path(step, 1000, 12, 0)]
+    drawn = [used for step in range(500) for used in random_path(0.5, step, 1000, 12)]
     assert 0.47 < sum(drawn) / len(drawn) < 0.53
 
 
 def test_the_price_is_the_expected_number_of_own_blocks():
     probabilities = torch.tensor([[1.0, 0.0], [0.25, 0.25]])
-    assert Gating(price=2.0).price_of(probabilities) == pytest.approx(2 * (0.5 + 0.75))
+    assert price_of(probabilities) == pytest.approx(0.5 + 0.75)
 
 
 def test_the_price_is_added_to_the_loss_except_on_random_paths():
     method, logits, labels = object.__new__(LSAMD), torch.randn(6, 3), torch.arange(6) % 3
     nn.Module.__init__(method)
-    method.gating, method.path, method.label_loss = Gating(price=2.0), None, nn.functional.cross_entropy
+    method.price, method.path, method.label_loss = 2.0, None, nn.functional.cross_entropy
     method.route = lambda batch, path=None: (logits, torch.full((4, 6), 0.25))
     found = method.training_losses(Batch(torch.zeros(6), labels, "a"))
     expected = nn.functional.cross_entropy(logits, labels)
