@@ -66,8 +66,6 @@ def _log_softmax(features: Tensor) -> Tensor:
 
 TALGuidance = Literal["features", "official", "logits"]
 _PROJECTIONS: dict[TALGuidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
-_MOST_CHANNELS = 2**18
-"""Largest outputs x inputs of a decoder of convolutions; the largest published GHN-3 has 384 x 384."""
 
 
 class TAL(HypernetMethod):
@@ -138,12 +136,6 @@ class TAL(HypernetMethod):
         check_option("temperature", temperature, temperature > 0, "a positive number")
         if freeze_encoder and start is None:
             raise UserError("model.freeze_encoder: would freeze a random encoder; give model.start")
-        largest = self._config_options["max_shape"]
-        if decoder == "conv" and start is None and largest[0] * largest[1] > _MOST_CHANNELS:
-            raise UserError(
-                f"model.max_shape: a decoder of convolutions for {largest[0]} x {largest[1]} channels has billions of "
-                "parameters; give [128, 128, 16, 16], as in GHN-3-S"
-            )
         self.decoder = decoder
         self.decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
         self.ancestor, self.alpha, self.guidance, self.temperature = ancestor, alpha, guidance, temperature

@@ -153,9 +153,6 @@ class LSAMD(Method):
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Select on these data sets, each by its name."""
-        for name, task in tasks.items():
-            if task.num_classes < 2:
-                raise UserError(f"data {name}: {task.num_classes} class, so a selection is useless; leave it out")
         self.tasks = tasks
         self.eval_metrics = nn.ModuleDict()
         for split in ("val", "test"):
