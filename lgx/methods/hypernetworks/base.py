@@ -121,11 +121,7 @@ class HypernetMethod(PanelEvaluation):
 
     @cached_property
     def config(self) -> HypernetConfig:
-        """The hypernetwork's configuration."""
-        return self.configured()
-
-    def configured(self) -> HypernetConfig:
-        """The configuration that the constructor's arguments describe."""
+        """The hypernetwork's configuration, which the constructor's arguments describe."""
         base = self.architecture
         config = HypernetConfig(
             num_classes=base.num_classes, decoder=self.decoder, **self._config_options, **self.decoder_options

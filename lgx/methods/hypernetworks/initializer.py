@@ -165,26 +165,10 @@ class HypernetPrediction(Initializer):
         name = self.task or (task.name if task else None)
         if name is None and len(embeddings) == 1:
             (name,) = embeddings
-        if name is None and embeddings:
-            where = self.task_embeddings or self.source
-            raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(embeddings))}")
-        return self.embedding_of(name or "")
-
-    def embedding_of(self, task: str) -> Tensor:
-        """The embedding, (T,), of a task by its name."""
-        width = self.loaded.config.task_width
         where = self.task_embeddings or self.source
-        embedded = self.embedded_tasks
-        if not embedded.tensors:
-            raise UserError(
-                f"{where}: does not contain task embeddings; give a file of `lgx embed` (--task_embeddings)"
-            )
-        if embedded.width != width:
-            raise UserError(
-                f"{where}: has embeddings of {embedded.width} numbers, but {self.source} was tuned with {width}; make "
-                f"them with the same ancestor"
-            )
-        return embedded.of(task, where)
+        if name is None and embeddings:
+            raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(embeddings))}")
+        return self.embedded_tasks.of(name or "", where)
 
     @property
     def stored_parameters(self) -> int:

@@ -169,7 +169,7 @@ class TAL(HypernetMethod):
     @cached_property
     def config(self) -> HypernetConfig:
         """The configuration of ``start`` or of the arguments, with the width of the task embeddings."""
-        config = read_config(self.earlier.hypernet, self.start or "") if self.earlier else self.configured()
+        config = read_config(self.earlier.hypernet, self.start or "") if self.earlier else super().config
         width = self.embeddings.width if self.embeddings else None
         if None not in (width, config.task_width) and width != config.task_width:
             raise UserError(

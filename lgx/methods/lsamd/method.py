@@ -127,16 +127,12 @@ class LSAMD(Method):
         """The network that is trained."""
         return cast(SuperAncestor, self.network)
 
-    @property
-    def probabilities(self) -> dict[str, list[float]]:
-        """Mean P(h^B|x) of every data set and layer in the last validation."""
-        return {name: self.super_ancestor.branch(i).probability.tolist() for i, name in enumerate(self.tasks)}
-
     def figures(self) -> dict[str, "Figure"]:
         """P(h^B|x) by layer and data set in the last validation."""
         from lgx.methods.lsamd.selection import routing_figure
 
-        return {"routing": routing_figure({f"P(base), routed by {self.routing}": self.probabilities})}
+        shares = {name: self.super_ancestor.branch(i).probability.tolist() for i, name in enumerate(self.tasks)}
+        return {"routing": routing_figure({f"P(base), routed by {self.routing}": shares})}
 
     def on_fit_start(self) -> None:
         """Refuse averaged weights: the selection is measured with one network, and another one would be stored."""

@@ -65,7 +65,7 @@ def test_init_says_that_a_width_was_never_trained(logah, tmp_path):
 def test_ghn3_has_as_many_parameters_as_the_released_ones(options, parameters):
     """The numbers are those of the released code, executed; see https://github.com/SamsungSAILMontreal/ghn3."""
     with torch.device("meta"):
-        network = Hypernet(GHN3(arch=ARCH, optimizer=None, **options).configured())
+        network = Hypernet(GHN3(arch=ARCH, optimizer=None, **options).config)
     assert sum(parameter.numel() for parameter in network.parameters()) == parameters
 
 

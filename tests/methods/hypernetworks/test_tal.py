@@ -169,7 +169,7 @@ def test_embeddings_of_another_width_are_refused(tuned, tmp_path):
     TaskEmbeddings({"other": torch.ones(8)}, "deit_tiny_patch16_224").save(embeddings)
     options = ["--task_embeddings", embeddings, "--num_classes", 3, "--out", tmp_path / "d"]
     sentence = refusal(lgx("init", "--source", file, "--arch", arch, *options))
-    assert f"{embeddings}: has embeddings of 8 numbers" in sentence
+    assert "task embedding: expected 16 numbers" in sentence
     assert not (tmp_path / "d").exists()
 
 
