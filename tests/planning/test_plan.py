@@ -17,7 +17,7 @@ from lgx.architectures.cost import cost_of
 from lgx.core.flops import flop_counter
 from lgx.errors import UserError
 from lgx.planning import make_plan
-from tests.planning.helpers import BASE, LOW_RANK, OFFLINE, VIT, plan, run_folder, steps_of
+from tests.planning.helpers import BASE, LOW_RANK, OFFLINE, VIT, one_of, plan, run_folder, steps_of
 from tests.support.command_line import arguments, lgx, refusal
 from tests.support.paths import EXPERIMENTS
 from tests.support.sweeps import write_sweep
@@ -30,9 +30,10 @@ PLANNED = [
 ]
 
 
-def test_a_plan_needs_no_data_and_writes_no_files(tmp_path, monkeypatch):
+def test_a_plan_needs_no_data_and_writes_no_files(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    small = ["--model.optimizer=torch.optim.AdamW", "--model.set_size=2", "--model.meta_batch=1"]
+    one = one_of(tmp_path_factory.mktemp("set"), "depth=3,embed_dim=16,num_heads=2,patch_size=4,img_size=32")
+    small = ["--model.optimizer=torch.optim.AdamW", one, "--model.meta_batch=1"]
     tal = ["--model=TAL", *LOW_RANK, VIT, *small, *OFFLINE]
     planned = plan(*tal)
     assert min(planned.flops.example, planned.memory.activations, planned.parameters.trained) > 0
