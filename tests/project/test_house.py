@@ -4,16 +4,33 @@ import re
 from collections.abc import Callable
 from functools import reduce
 from inspect import signature
+from math import ceil
 from operator import getitem
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 import lgx.methods
+from data_modules.multi_task.samplers import task_weights
+from data_modules.suites import decathlon
+from data_modules.suites import mini_decathlon as mini
 from experiments.reproduce.costs import costs_as_markdown, planned_cost, read_costs
+from lgx.methods import registry
 from tests.support import house
 from tests.support.paths import EXPERIMENTS
+
+METHODS = house.ROOT / "lgx" / "methods"
+PYTHON = sorted(path for package in ("lgx", "data_modules") for path in (house.ROOT / package).rglob("*.py"))
+OUTSIDE = [path for path in PYTHON if METHODS not in path.parents]
+
+COMMON_WORDS = {"front", "random", "pretrained", "trained", "ancestor", "family", "backbones"}
+"""Names of methods that are English words: options, timm's arguments and messages use them in their own sense."""
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(house.ROOT).as_posix()
 
 
 @pytest.mark.parametrize(
@@ -40,6 +57,36 @@ def test_data_modules_know_core_and_host_alone_and_their_foundations_no_room():
         assert not {name for name in own if not name.startswith(("lgx.core", "lgx.host", "lgx.errors"))}, module
         is_foundation = module.count(".") == 1 and module not in rooms
         assert not is_foundation or not {name for name in imported if name.startswith(rooms)}, module
+
+
+def test_names_say_what_a_value_is():
+    vague = {"found", "own", "known", "given"}
+    names = {
+        f"{relative(path)}:{line} {name}"
+        for path in PYTHON
+        for line, name in house.names_in(path)
+        if {*name.split("_")} & vague
+    }
+    assert not names
+
+
+def test_a_method_is_named_in_its_folder_alone():
+    names = {name for spec in registry.specs().values() for name in spec.names}
+    found = {
+        f"{relative(path)}:{line} {text!r}"
+        for path in OUTSIDE
+        for line, text in house.strings(path)
+        if text in names - COMMON_WORDS
+    }
+    assert found == set()
+
+
+def test_nobody_else_asks_for_the_class_of_a_method():
+    own = house.classes_below(METHODS)
+    found = {
+        f"{relative(path)}:{line} {name}" for path in OUTSIDE for line, name in house.kinds_checked(path) if name in own
+    }
+    assert found == set()
 
 
 TABLES = yaml.safe_load((EXPERIMENTS / "departures.yaml").read_text())
@@ -82,3 +129,20 @@ def test_costs_are_those_that_the_plan_gives(part, monkeypatch):
     planned, committed = planned_cost(COSTS["parts"][part]), read_costs()[part]
     assert planned.exaflops == pytest.approx(committed.exaflops, rel=1e-3)
     assert planned.of_ancestor == pytest.approx(committed.of_ancestor, rel=1e-3)
+
+
+def test_steps_that_verdicts_and_departures_name_are_those_of_the_sampler():
+    files = ("index.yaml", "tal/ablations.yaml", "tal/mini/stage2.yaml")
+    index, ablations, stage2 = (yaml.safe_load((EXPERIMENTS / name).read_text()) for name in files)
+    options = next(run["options"] for run in ablations["runs"] if run["name"] == "tal{without}")
+    tasks = [name.removeprefix("mini_") for name in stage2["data"]["init_args"]["tasks"]]
+    weights = task_weights([mini.FACTS[task].sizes[0] for task in tasks], options["data.temperature"])
+    total = options["data.steps_per_epoch"] * stage2["trainer"]["max_epochs"]
+    steps = dict(zip(tasks, total * weights / weights.sum(), strict=True))
+    found = "{gtsrb:.0f}, {flowers12:.0f} and {dtd10:.0f}".format(**steps)
+    assert f"{found} of {total:,}" in index["tal/table7"]["mini"]["confounded"]["tal > tal_st"]
+    sizes = [facts.sizes[0] for task, facts in decathlon.FACTS.items() if task != "imagenet"]
+    held = [ceil(sum(numbers) / 512) for numbers in ([size - size // 10 for size in sizes], sizes)]
+    lines = {line[0]: line[2] for line in TABLES["tal"]["paper scale"]}
+    assert lines["steps of stage 2"].startswith(f"{held[0]} steps an epoch")
+    assert f"the code has {held[1]}" in lines["steps of stage 2"]

@@ -1,8 +1,9 @@
 """The structure of the code, read from its own imports."""
 
 import ast
+import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -88,3 +89,40 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
         found: list[str] = error.args[1]
         return found
     return []
+
+
+def names_in(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of everything that a file names: variables, attributes, arguments, functions and classes."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Strings of a file that are no docstrings, each with its line."""
+    tree = tree_of(path)
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings, notes
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
+            yield node.lineno, node.value
+
+
+def classes_below(folder: Path) -> set[str]:
+    """Names of the classes that are defined in the subfolders of a folder."""
+    files = (path for path in folder.rglob("*.py") if path.parent != folder)
+    return {node.name for path in files for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)}
+
+
+def kinds_checked(path: Path) -> Iterator[tuple[int, str]]:
+    """Names of classes that a file asks about with ``isinstance`` or ``issubclass``, each with its line."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("isinstance", "issubclass"):
+                for name in re.findall(r"[A-Za-z_]\w*", ast.unparse(node.args[1])):
+                    yield node.lineno, name
