@@ -74,6 +74,7 @@ all-gates: test docs slow slurm no-extras minimum wheel ## every check of the pr
 
 slow: $(READY) ## the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
+	OMP_NUM_THREADS=1 LGX_FUZZ=500 $(BIN)/pytest tests/project/test_fuzz.py
 
 nightly: slow ## the slow tests, then every table and figure at pocket scale
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments.reproduce all --scale pocket
