@@ -9,8 +9,8 @@ SPEC = MethodSpec(
     module="lgx.methods.lsamd.method:LSAMD",
     initializer="lgx.methods.lsamd.selection:SelectedExpansion",
     learngene="layers",
-    kinds=("classification", "segmentation", "multilabel"),
-    why_not="it routes the patches of images, by data sets with classes",
+    kinds=("classification", "segmentation", "multilabel", "text"),
+    why_not="it selects layers by data sets with classes",
     variants=("routing=batch", "priority=last-middle-first"),
     order=100,
 )

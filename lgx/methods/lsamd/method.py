@@ -24,7 +24,7 @@ from lgx.methods.base import Method
 from lgx.methods.baselines.pretrained import Pretrained
 from lgx.methods.evaluation import refuse_parts
 from lgx.methods.lsamd import SPEC
-from lgx.methods.lsamd.selection import SelectionRun, extract_learngene
+from lgx.methods.lsamd.selection import SelectionRun, extract_learngene, headless
 from lgx.methods.lsamd.super_ancestor import (
     Gate,
     ImageSums,
@@ -34,6 +34,7 @@ from lgx.methods.lsamd.super_ancestor import (
     price_of,
     random_path,
     swapped_paths,
+    without_head,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class LSAMD(Method):
             sets.
         gate: How the adapters learn, see ``SuperAncestor``. ``compared`` compares the two blocks of a layer;
             ``chosen`` does not.
-        token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens.
+        token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens. Of texts it is the mean.
         price: λ of ``loss + λ Σ_i P(h_i^D)``. A trained block is rarely worse than a frozen block. So without a price,
             a gate that compares chooses the own block in most layers; with too high a price, in none. With 0.03, about
             half of the choices on DeiT-Tiny and five sets are for the base block.
@@ -103,7 +104,8 @@ class LSAMD(Method):
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mixed images have no path of one data set; leave both at 0")
         if self.drop_rate:
-            raise UserError("model.drop_path_rate: a dropped layer chooses no block; leave it at 0")
+            option = "dropout" if self.parsed_architecture.reads_text else "drop_path_rate"
+            raise UserError(f"model.{option}: a dropped layer chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
         self.measure_swaps = measure_swaps
         self.gate, self.token, self.price, self.random_paths = gate, token, price, random_paths
@@ -163,10 +165,10 @@ class LSAMD(Method):
         ancestor = Pretrained(self.ancestor)
         source = ancestor.loaded
         self.base_mean, self.base_std = source.mean, source.std
-        base: Any = initialize(self.architecture.replace(kind="classification"), ancestor, head="new").model
-        base.reset_classifier(0)
+        architecture = headless(self.architecture)
+        base = without_head(initialize(architecture, ancestor, head="new").model, architecture)
         options = self.routing, self.gate, self.token, self.measure_swaps
-        network = SuperAncestor(base, list(self.tasks.values()), *options)
+        network = SuperAncestor(base, list(self.tasks.values()), *options, layers=architecture.layers)
         trained = sum(p.numel() for p in network.branch(0).parameters())
         self.print(f"selecting  {len(self.tasks)} data set(s), {trained:,} parameters trained for each")
         return network

@@ -36,7 +36,7 @@ class Selection:
     Layers are numbered from 0, as timm's ``blocks`` are; the paper counts them from 1.
 
     Attributes:
-        base_share: For every data set and layer, the share of the validation images that prefer the base block.
+        base_share: For every data set and layer, the share of the validation examples that prefer the base block.
         routing: ``batch`` or ``image``.
         swap_rise: For the data sets where it was measured, how much the loss rises in each layer without its block.
         gate: What the gate adds to the method's name, e.g. ``_priced``.
@@ -169,6 +169,11 @@ class SelectionRun:
         return {name: self.state[f"branches.{i}.{what}"].tolist() for i, name in enumerate(self.about["tasks"])}
 
 
+def headless(architecture: Architecture) -> Architecture:
+    """The ancestor's architecture without a decoder: its head is left out, each data set has one of its own."""
+    return architecture if architecture.reads_text else architecture.replace(kind="classification")
+
+
 def extract_learngene(runs: Sequence[SelectionRun], threshold: float | None = None) -> Learngene:
     """The base blocks that more than ``threshold`` data sets of all runs use, with all parameters outside the layers.
 
@@ -184,7 +189,7 @@ def extract_learngene(runs: Sequence[SelectionRun], threshold: float | None = No
                 f"{', '.join(first.about['tasks'])}; select on all data sets with one ancestor"
             )
     selection = reduce(Selection.merged, (run.selection for run in runs))
-    architecture = architecture_from_dict(first.about["architecture"]).replace(kind="classification")
+    architecture = headless(architecture_from_dict(first.about["architecture"]))
     tensors = take_layers(first.base, selection.layers(threshold), architecture.layers)
     return Learngene(
         "lsamd",

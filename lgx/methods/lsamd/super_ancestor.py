@@ -2,7 +2,8 @@
 
 import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchmetrics import Metric
 
+from lgx.architectures import Architecture
 from lgx.architectures.vit_model import decode_linearly, embed_images
 from lgx.core.seed import run_seed
 from lgx.core.task import Task
@@ -25,10 +27,10 @@ Layer = Callable[[Tensor], Tensor]
 
 
 class DatasetAdapter(nn.Module):
-    """Which block of a layer an image prefers: ``P(h^D|x), P(h^B|x) = softmax(x W1 + softplus(x W2))`` (Eq. 1).
+    """Which block of a layer an image or text prefers: ``P(h^D|x), P(h^B|x) = softmax(x W1 + softplus(x W2))`` (Eq. 1).
 
     The paper says neither which token x is nor where noise is added. Ours reads the class token, as heads do, or the
-    mean of the tokens: in front of the first layer the class token has seen no image.
+    mean of the tokens: in front of the first layer the class token has seen no image. Padding of texts does not count.
     In training it scales ``softplus(x W2)`` by 1 + ε with ε ~ N(0, 1), as Shazeer et al., 2017 do; evaluation is Eq. 1
     without noise. Both matrices start at zero, so that an untrained adapter prefers no block.
 
@@ -45,9 +47,18 @@ class DatasetAdapter(nn.Module):
         nn.init.zeros_(self.score.weight)
         nn.init.zeros_(self.spread.weight)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """P(h^B|x) of each image, (B,), from the tokens in front of a layer, (B, N, D)."""
-        token = tokens[:, 0] if self.reads_class_token else tokens.mean(dim=1)
+    def forward(self, tokens: Tensor, real: Tensor | None = None) -> Tensor:
+        """P(h^B|x) of each example, (B,), from the tokens in front of a layer, (B, N, D).
+
+        Args:
+            tokens: The tokens.
+            real: Which tokens of texts are not padding, (B, N); None for images.
+        """
+        if real is not None:
+            real = F.pad(real, (0, tokens.shape[1] - real.shape[1]))  # Longformer fills its last window
+            token = (tokens * real.unsqueeze(-1)).sum(dim=1) / real.sum(dim=1, keepdim=True).clamp(min=1)
+        else:
+            token = tokens[:, 0] if self.reads_class_token else tokens.mean(dim=1)
         spread = F.softplus(self.spread(token).float())
         if self.training:
             spread = spread * (1 + torch.randn_like(spread))
@@ -59,7 +70,8 @@ class Branch(nn.Module):
     """The trained parts of one data set: a block and an adapter for every layer, and a head.
 
     Args:
-        base: The ancestor; the branch's blocks start as copies of its own.
+        base: The ancestor.
+        blocks: Its layers, of which the branch's start as copies.
         num_classes: Outputs of the head.
         token: What the adapters read; the mean where the ancestor has no class token.
         measures_swaps: Whether it stores how much the loss rises in each layer without the own block.
@@ -69,9 +81,11 @@ class Branch(nn.Module):
     probability: Tensor
     swap_rise: Tensor | None
 
-    def __init__(self, base: Any, num_classes: int, token: Token = "class", measures_swaps: bool = False) -> None:
+    def __init__(
+        self, base: Any, blocks: nn.Module, num_classes: int, token: Token = "class", measures_swaps: bool = False
+    ) -> None:
         super().__init__()
-        self.blocks = cast(nn.ModuleList, copy.deepcopy(base.blocks).requires_grad_(True))
+        self.blocks = cast(nn.ModuleList, copy.deepcopy(blocks).requires_grad_(True))
         width = base.num_features
         depth = len(self.blocks)
         reads_class_token = token == "class" and getattr(base, "cls_token", None) is not None
@@ -100,12 +114,13 @@ class SuperAncestor(nn.Module):
 
     Args:
         base: The ancestor, without a head of its own; frozen here.
-        tasks: The data sets: classification and segmentation.
-        routing: ``batch`` sends the batch through the block that more than half of its images prefer, ``image`` each
-            image through its own.
+        tasks: The data sets: classification and segmentation, or texts.
+        routing: ``batch`` sends the batch through the block that more than half of its examples prefer, ``image`` each
+            example through its own.
         gate: How the adapters learn.
         token: What they read.
         measures_swaps: Whether the branches store the rise of the loss without each of their blocks.
+        layers: Prefix of the names of the ancestor's layers.
     """
 
     def __init__(
@@ -116,42 +131,56 @@ class SuperAncestor(nn.Module):
         gate: Gate = "chosen",
         token: Token = "class",
         measures_swaps: bool = False,
+        layers: str = "blocks.",
     ) -> None:
         super().__init__()
         self.base: Any = base.requires_grad_(False)
+        self.layers = layers.rstrip(".")
         self.tasks = list(tasks)
         self.routing = routing
         self.gate = gate
-        self.branches = nn.ModuleList(Branch(base, task.num_classes, token, measures_swaps) for task in tasks)
+        self.branches = nn.ModuleList(
+            Branch(base, self.blocks, task.num_classes, token, measures_swaps) for task in tasks
+        )
+
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """The base blocks."""
+        return cast(nn.ModuleList, self.base.get_submodule(self.layers))
 
     def branch(self, number: int) -> Branch:
         """The branch of data set ``number``."""
         return cast(Branch, self.branches[number])
 
     def forward(self, inputs: Tensor, number: int, path: Sequence[bool] | None = None) -> tuple[Tensor, Tensor]:
-        """Route images of one data set.
+        """Route examples of one data set.
 
         Args:
-            inputs: Images (B, C, H, W), normalized as the ancestor's are.
+            inputs: Images (B, C, H, W), normalized as the ancestor's are, or token ids (B, N).
             number: Which data set.
-            path: For each layer whether the base block processes all images, whatever the adapters prefer.
+            path: For each layer whether the base block processes all examples, whatever the adapters prefer.
 
         Returns:
-            Logits (B, K), or (B, K, H, W) for segmentation, and P(h^B|x) of every layer and image, (L, B).
+            Logits (B, K), or (B, K, H, W) for segmentation, and P(h^B|x) of every layer and example, (L, B).
         """
         base = self.base
         branch = self.branch(number)
         task = self.tasks[number]
         probabilities: list[Tensor] = []
-        x, shared = embed_images(base, inputs)
-        for layer, blocks in enumerate(zip(base.blocks, branch.blocks, strict=True)):
-            of_base, of_branch = (partial(block, **shared) for block in blocks)
-            p_base = cast(Tensor, branch.adapters[layer](x))
+
+        def run(layer: int, block: Layer, branch_block: Layer, x: Tensor, real: Tensor | None = None) -> Tensor:
+            p_base = cast(Tensor, branch.adapters[layer](x, real))
             probabilities.append(p_base)
             if path is None:
-                x = self._route(x, p_base, of_base, of_branch)
-            else:
-                x = of_base(x) if path[layer] else of_branch(x)
+                return self._route(x, p_base, block, branch_block)
+            return block(x) if path[layer] else branch_block(x)
+
+        if task.reads_text:
+            with _replaced(self.blocks, branch.blocks, partial(run, real=inputs[:, 1].bool())):
+                return branch.head(base.features(inputs)), torch.stack(probabilities)
+        x, shared = embed_images(base, inputs)
+        for layer, (block, branch_block) in enumerate(zip(self.blocks, branch.blocks, strict=True)):
+            x = run(layer, partial(block, **shared), partial(branch_block, **shared), x)
         tokens = base.norm(x)
         if task.kind == "segmentation":
             tokens = base.fc_norm(tokens)  # the last norm of networks that pool, whose `norm` does nothing
@@ -172,7 +201,9 @@ class SuperAncestor(nn.Module):
             p = p_base[:, None, None]
             gate = (p - p.detach()).to(of_base.dtype)  # 0 in value, 1 in gradient
             return torch.where(prefers_base[:, None, None], of_base, of_branch) + gate * (of_base - of_branch).detach()
-        if majority is None:
+        if majority is None and self.tasks[0].reads_text:  # the masks are those of the whole batch
+            routed = torch.where(prefers_base[:, None, None], base(x), branch(x))
+        elif majority is None:
             routed = _route_images(x, prefers_base, base, branch)
         else:
             routed = base(x) if majority else branch(x)
@@ -187,6 +218,43 @@ class SuperAncestor(nn.Module):
         if self.training and dist.is_available() and dist.is_initialized():
             dist.all_reduce(lead)  # in evaluation some processes have fewer batches, so that each counts its own
         return bool(lead >= 0)
+
+
+@contextmanager
+def _replaced(blocks: nn.ModuleList, of_branch: nn.ModuleList, run: Callable[..., Tensor]) -> Iterator[None]:
+    """In the block a network of texts calls ``run`` instead of its layers.
+
+    Only the network itself knows the further arguments of its layers, such as masks and rotations.
+    """
+
+    def routed(layer: int, block: Any, hidden_states: Tensor, *more: Any, **named: Any) -> Any:
+        outputs: list[Any] = []  # some types return a tuple
+
+        def call(layer: Callable[..., Any], x: Tensor) -> Tensor:
+            outputs.append(layer(x, *more, **named))
+            return cast(Tensor, outputs[-1][0] if isinstance(outputs[-1], tuple) else outputs[-1])
+
+        blocks = partial(call, partial(type(block).forward, block)), partial(call, of_branch[layer])
+        x = run(layer, *blocks, hidden_states)
+        return (x, *outputs[-1][1:]) if isinstance(outputs[-1], tuple) else x
+
+    for layer, block in enumerate(blocks):
+        block.forward = partial(routed, layer, block)
+    try:
+        yield
+    finally:
+        for block in blocks:
+            del block.forward
+
+
+def without_head(base: Any, architecture: Architecture) -> nn.Module:
+    """A network without its head, in place."""
+    if architecture.reads_text:
+        for name in architecture.head_prefixes:
+            setattr(base, name.partition(".")[0], nn.Identity())
+    else:
+        base.reset_classifier(0)
+    return cast(nn.Module, base)
 
 
 def _route_images(x: Tensor, prefers_base: Tensor, base: Layer, branch: Layer) -> Tensor:
