@@ -187,8 +187,8 @@ def map_learngene(
         The maps by heads, and the number of classes of the heads of one size.
 
     Raises:
-        UserError: If the learngene has no task conditioning, there are fewer than two tasks, an embedding is missing
-            or of another width, or the classes of tasks are needed and unknown.
+        UserError: If the learngene has no task conditioning, there are fewer than two tasks, an embedding is
+            missing, or the classes of tasks are needed and unknown.
     """
     source = HypernetPrediction(learngene, task_embeddings=task_embeddings)
     hypernet, where, known = source.loaded, task_embeddings or learngene, source.embedded_tasks
@@ -200,7 +200,7 @@ def map_learngene(
             f"{where}: a map needs the embeddings of at least two tasks, got {', '.join(names) or 'none'}; "
             f"make more with `lgx embed` (--task_embeddings)"
         )
-    embeddings = {name: source.embedding_of(name) for name in names}
+    embeddings = {name: known.of(name, where) for name in names}
     members = _architectures(archs, source.learngene.architecture, hypernet.config.num_classes)
     classes = {name: int(known.tasks.get(name, {}).get("num_classes", 0)) for name in names}
     maps: dict[Heads, TaskMap] = {"same": task_map(hypernet, embeddings, members)}

@@ -52,13 +52,12 @@ class Pages:
         return [path.relative_to(TEMPLATES).as_posix().removesuffix(SUFFIX) for path in found]
 
     def render(self, name: str) -> str:
-        """The text of a page; ``sources.used`` then has the files that it was made from.
+        """The text of a page.
 
         Raises:
             Refuted: If the rows no longer say what the page concludes; the message names the page, the line of its
                 template, the conclusion and the numbers.
         """
-        self.sources.used.clear()
         template = f"{name}{SUFFIX}"
         try:
             text = self._jinja.get_template(template).render()

@@ -51,14 +51,9 @@ Cells = Mapping[str, str]
 
 
 class Sources:
-    """Committed files of the current folder, each read once.
-
-    Attributes:
-        used: The files that were asked for; a page's own, if it is emptied before.
-    """
+    """Committed files of the current folder, each read once."""
 
     def __init__(self) -> None:
-        self.used: set[str] = set()
         self.read_rows: Callable[[str], list[Row]] = cache(read_rows)
         self.read_cells: Callable[[str], list[Cells]] = cache(_read_cells)
         self.recipes: Callable[[], dict[str, Recipe]] = cache(load_recipes)
@@ -81,14 +76,14 @@ class Sources:
 
     def drawn_usage(self, name: str) -> list[int]:
         """Number of data sets that use the base block of each layer, from the first panel of a figure of paths."""
-        text = Path(self._use(f"{RESULTS / name}.svg")).read_text(encoding="utf-8")
+        text = Path(f"{RESULTS / name}.svg").read_text(encoding="utf-8")
         dots = text.split('PathCollection_1">')[1].split('matplotlib.axis_1">')[0]
         counts = Counter(float(x) for x in re.findall(r'<use [^>]* x="([\d.]+)"', dots))
         return [count for _, count in sorted(counts.items())]
 
     def cells(self, name: str) -> list[Cells]:
         """The lines of a file of another form than rows."""
-        return self.read_cells(self._use(name))
+        return self.read_cells(_path_of(name))
 
     def mean(self, name: str, column: str, **where: Any) -> float:
         """Mean of a column over the lines with these values; a range chooses numbers."""
@@ -114,7 +109,7 @@ class Sources:
 
     def claim(self, table: str, claim: str) -> JudgedClaim:
         """The verdict on a claim, by its words in the table of verdicts."""
-        for judged in self._claims(table):
+        for judged in self._judged(table):
             if judged.cells()[1].removesuffix(" (control)") == claim:
                 return judged
         raise Refuted(f"experiments/index.yaml: {table} has no claim {claim!r}")
@@ -125,7 +120,7 @@ class Sources:
 
     def judged(self) -> list[JudgedClaim]:
         """All claims and controls with their verdicts."""
-        return [judged for table in self.recipes() for judged in self._claims(table)]
+        return [judged for table in self.recipes() for judged in self._judged(table)]
 
     def verdicts(self, *chosen: tuple[str, str]) -> str:
         """The table of verdicts, of all claims or of some."""
@@ -139,7 +134,7 @@ class Sources:
             paper: ``tal``, ``lsamd`` or ``sws``.
         """
         names = [name for name in self.recipes() if name.startswith(f"{paper}/")]
-        claims = [judged for name in names for judged in self._claims(name)]
+        claims = [judged for name in names for judged in self._judged(name)]
         table = claims_as_markdown(claims, self.judged()).rpartition("\n\n")[0]
         without = [
             f"{name.partition('/')[2]} ({recipe.title})"
@@ -150,7 +145,7 @@ class Sources:
 
     def departures(self, paper: str) -> str:
         """Tables of the departures from a paper: of the method, of its configurations, of what was measured."""
-        path = Path(self._use("experiments/departures.yaml"))
+        path = Path("experiments/departures.yaml")
         tables = yaml.safe_load(path.read_text(encoding="utf-8"))[paper]
         head = ("what", "the paper", "lgx")
         return "\n\n".join(
@@ -179,7 +174,6 @@ class Sources:
 
     def costs(self, paper: str | None = None) -> str:
         """What the papers, or one of them, say about costs, beside what plans give."""
-        self._use("experiments/costs.yaml")
         return costs_as_markdown(paper)
 
     def counts(self) -> str:
@@ -198,19 +192,13 @@ class Sources:
         kept_in_words = f"{kept} have a p (Holm) below 0.05"
         return f"{conclusive} of {len(p_values)} claims with an interval are conclusive one by one; {kept_in_words}"
 
-    def _claims(self, table: str) -> list[JudgedClaim]:
-        mini = self.recipes()[table].scales.get("mini")
-        for file in mini.measured if mini else ():
-            self._use(file)
-        return self._judged(table)
-
     def _file(self, name: str) -> list[Row]:
-        return self.read_rows(self._use(name))
+        return self.read_rows(_path_of(name))
 
-    def _use(self, name: str) -> str:
-        path = name if "/" in name else f"{RESULTS / name}.csv"
-        self.used.add(path)
-        return path
+
+def _path_of(name: str) -> str:
+    """The path of a file of results by its name, or the path itself."""
+    return name if "/" in name else f"{RESULTS / name}.csv"
 
 
 def _read_cells(path: str) -> list[Cells]:

@@ -11,11 +11,10 @@ from typing import Any
 
 from torch import Tensor
 
-from lgx.architectures.building import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import read_safetensors
-from lgx.artifacts.safety import check_weights, count_layers
+from lgx.artifacts.safety import check_weights
 from lgx.artifacts.sources import is_learngene
 from lgx.errors import UserError
 from lgx.hypernet.hypernet import Hypernet, HypernetConfig
@@ -143,91 +142,55 @@ def check_keys(values: Mapping[str, Any], valid: Collection[str], required: Coll
 
 
 def load(
-    source: str | Path | Learngene | Mapping[str, Tensor],
-    config: HypernetConfig | Mapping[str, Any] | None = None,
-    name: str = "the given weights",
+    source: str | Path | Mapping[str, Tensor], config: HypernetConfig | Mapping[str, Any] | None = None
 ) -> Hypernet:
     """Load a hypernetwork.
 
     The configuration must be given or stored with the weights; it is never guessed from them.
 
     Args:
-        source: A safetensors file, a torch checkpoint of tensors and plain types, a learngene, or a state dict. The
+        source: A learngene, a safetensors file, a torch checkpoint of tensors and plain types, or a state dict. The
             weights may have the names of this project or of the official GHN-3, LoGAH and TAL code. The files that were
             released with GHN-3 are joblib pickles, which can run code when they are read. Convert one that you trust:
             ``safetensors.torch.save_file(joblib.load("ghn3xlm16.pt"), "ghn3xlm16.safetensors")``.
         config: Its configuration, with the keys of :class:`~lgx.hypernet.HypernetConfig` or of the official code
             (``hid``, ``lora_r``, ...). By default it is read from the file: from ``hypernet`` in a file of this
             project, from ``config`` in an official one.
-        name: What messages call weights that are not a file.
 
     Returns:
         The hypernetwork in eval mode.
     """
-    if isinstance(source, str | Path):
-        name = str(source)
-        state, stored = _read(name)
-    elif isinstance(source, Learngene):
-        state, stored = _config_in_learngene(source, name)
-    else:
-        state = dict(source)
-        stored = None
+    name = "the given weights" if isinstance(source, Mapping) else str(source)
+    state, stored = (source, None) if isinstance(source, Mapping) else _read(name)
     chosen = config if config is not None else stored
     if chosen is None:
         raise UserError(f"{name}: does not store the hypernetwork's configuration; give it with --config FILE.json")
     if not isinstance(state, Mapping) or not all(isinstance(k, str) for k in state):
         raise UserError(f"{name}: contains no state dict of tensors")
-    state = {key.removeprefix("network."): tensor for key, tensor in state.items()}
     is_official = "embed.weight" in state
     check_weights(state, name, of_run=not is_official)
     if not isinstance(chosen, HypernetConfig):
         chosen = read_config(chosen, name)
-    renamed = rename_official_weights(state, chosen) if is_official else dict(state)
-    _check_weights(renamed, chosen, name)
     hypernet = Hypernet(chosen)
-    hypernet.load_state_dict(renamed)
+    try:
+        hypernet.load_state_dict(rename_official_weights(state, chosen) if is_official else dict(state))
+    except RuntimeError as error:
+        differ = " ".join(str(error).partition("\n")[2].split())
+        raise UserError(f"{name}: does not fit the configuration; these weights differ: {differ[:300]}") from error
     return hypernet.eval()
 
 
 def _read(name: str) -> tuple[Any, Any]:
     """State dict and stored configuration of a file, not checked; the configuration is None if there is none."""
     if is_learngene(name):
-        return _config_in_learngene(Learngene.load(name), name)
+        learngene = Learngene.load(name)
+        if learngene.hypernet is None:
+            raise UserError(f"{name}: a learngene of {learngene.method}, not a hypernetwork")
+        return learngene.weights, learngene.hypernet
     if name.endswith(".safetensors"):
         return read_safetensors(name)[0], None
     checkpoint = load_checkpoint(name, [Namespace])  # the official code stores its options as a Namespace
-    state = checkpoint.get("state_dict", checkpoint)
-    about = checkpoint.get("lgx")
-    if not isinstance(about, dict):
-        return state, checkpoint.get("hypernet", checkpoint.get("config"))
-    stored = about.get("hypernet")
-    if stored is None:
-        raise UserError(f"{name}: a checkpoint of a {about.get('method')} run, not of a hypernetwork")
-    return state, stored
-
-
-def _config_in_learngene(learngene: Learngene, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    if learngene.hypernet is None:
-        raise UserError(f"{name}: a learngene of {learngene.method}, not a hypernetwork")
-    return learngene.weights, learngene.hypernet
-
-
-def _check_weights(weights: Mapping[str, Tensor], config: HypernetConfig, name: str) -> None:
-    """Refuse weights whose names or shapes do not fit the configuration."""
-    layers = count_layers(weights, "encoder.blocks.", name)
-    if layers != config.layers:
-        raise UserError(
-            f"{name}: has {layers} layers, but the configuration says {config.layers}; give the configuration that "
-            f"belongs to the weights with --config"
-        )
-    # On the meta device, sizes that a file claims take no memory before they are checked.
-    with building_on("meta"):
-        hypernet = Hypernet(config)
-    try:
-        hypernet.load_state_dict(dict(weights), assign=True)  # without a warning for each weight
-    except RuntimeError as error:
-        differ = " ".join(str(error).partition("\n")[2].split())
-        raise UserError(f"{name}: does not fit the configuration; these weights differ: {differ[:300]}") from error
+    return checkpoint.get("state_dict", checkpoint), checkpoint.get("hypernet", checkpoint.get("config"))
 
 
 def read_config(values: Any, name: str) -> HypernetConfig:

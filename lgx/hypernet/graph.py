@@ -89,11 +89,6 @@ class Graph:
     lengths: NDArray[np.int16]
 
     @property
-    def distances(self) -> Tensor:
-        """The lengths as a tensor."""
-        return torch.from_numpy(self.lengths)
-
-    @property
     def ops(self) -> NDArray[np.int64]:
         """Index of each node's operation in :data:`PRIMITIVES`, (N,)."""
         return np.array([PRIMITIVES.index(node.op) for node in self.nodes])

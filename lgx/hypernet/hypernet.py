@@ -175,20 +175,9 @@ class Hypernet(nn.Module):
         Raises:
             UserError: If :meth:`check` refuses the architecture, or the embedding is missing or of another width.
         """
-        return self.predict_many([architecture], task_embedding, dense)[0]
-
-    def predict_many(
-        self, architectures: Sequence[Architecture], task_embedding: Tensor | None = None, dense: bool = True
-    ) -> list[dict[str, Tensor]]:
-        """Predict all parameters of several architectures for one task, in one pass of the encoder.
-
-        Returns:
-            For each architecture the same parameters as :meth:`predict` returns.
-        """
-        graphs = [computational_graph(architecture, self.config.convention) for architecture in architectures]
-        predicted = self.predict_graphs(graphs, task_embedding, None if dense else 0).by_name(len(graphs))
-        for architecture, tensors in zip(architectures, predicted, strict=True):
-            add_class_token(architecture, tensors)
+        graph = computational_graph(architecture, self.config.convention)
+        (predicted,) = self.predict_graphs([graph], task_embedding, None if dense else 0).by_name(1)
+        add_class_token(architecture, predicted)
         return predicted
 
     def predict_graphs(
@@ -273,15 +262,6 @@ class Hypernet(nn.Module):
         slopes = joined.repeat([NORM_SLOPE if is_norm else BIAS_SLOPE for is_norm in are_norms])
         joined.rows = torch.tanh(joined.rows * slopes) + joined.repeat(are_norms)
         return Predicted(dense, products, joined)
-
-    def tiled_parameters(self, graph: Graph) -> list[str]:
-        """Names of the parameters that are tiled because they have more outputs or inputs than ``max_shape``.
-
-        Kernels that are larger than ``max_shape`` are not tiled: GHN-3 interpolates them, LoGAH predicts their full
-        size. The name of a norm's weight also stands for its bias.
-        """
-        parameters = ((node.parameter, node) for node in graph.nodes if node.parameter is not None)
-        return [name for name, node in parameters if self._target(node, 1).shape[:2] != node.shape[:2]]
 
     def _target(self, node: Node, count: int) -> Target:
         """The target of nodes like this one, cropped to ``max_shape``."""

@@ -73,7 +73,7 @@ def test_the_graph_equals_the_traced_one(peer, convention, vit):
     tensors, _, _ = golden(peer)
     graph = computational_graph(VITS[vit], convention)
     assert torch.equal(torch.from_numpy(graph.ops), tensors[f"{convention}.{vit}.graph.node_feat"][:, 0])
-    assert torch.equal(graph.distances, tensors[f"{convention}.{vit}.graph.adj"])
+    assert torch.equal(torch.from_numpy(graph.lengths), tensors[f"{convention}.{vit}.graph.adj"])
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lgx.architectures import HFArchitecture, ViTArchitecture, parse_architecture, sample_architectures
+from lgx.architectures import HFArchitecture, ViTArchitecture, sample_architectures
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.functional_forward import meta_batch_loss
@@ -96,7 +96,7 @@ def test_what_a_configuration_cannot_predict_is_refused():
 
 def test_longer_paths_than_those_of_ghn3_count_as_missing():
     graph = computational_graph(VIT.replace(depth=40))
-    assert graph.distances.max() == 50
+    assert graph.lengths.max() == 50
     with torch.no_grad():
         assert Hypernet(HypernetConfig(**TINY)).encode([graph]).isfinite().all()
 
@@ -121,30 +121,3 @@ def test_factors_are_multiplied_if_that_is_faster_for_so_many_inputs(inputs, fac
         torch.testing.assert_close(parameters[name] + 0, dense)
     names = [name for name, weight in parameters.items() if isinstance(weight, LowRankTensor)]
     assert len([name for name in names if "blocks.0" in name]) == factored
-
-
-TILED = {"width": 16, "layers": 1, "heads": 2, "rank": 4, "max_size": 1024}
-NARROW_VIT = "depth=3,embed_dim=12,num_heads=3,patch_size=4,img_size=16"
-
-
-@pytest.mark.parametrize("decoder", ["conv", "low_rank"])
-def test_tiled_parameters_are_the_repeated_ones(decoder):
-    torch.manual_seed(0)
-    config = HypernetConfig(**TILED, max_shape=(16, 20, 8, 8), num_classes=18, decoder=decoder)
-    graph = computational_graph(parse_architecture(NARROW_VIT, num_classes=18))
-    hypernet = Hypernet(config)
-    with torch.no_grad():
-        predicted = hypernet.predict_graphs([graph]).by_name(1)[0]
-
-    def repeats(name: str) -> bool:
-        tensor = predicted[name]
-        matrix = tensor[:, None] if tensor.ndim == 1 else tensor[:, 1:].transpose(1, 2) if "pos" in name else tensor
-        rows, columns = matrix[16:], matrix[:, 20:]
-        return (len(rows) > 0 and torch.equal(rows, matrix[: len(rows)])) or (
-            columns.numel() > 0 and torch.equal(columns, matrix[:, : columns.shape[1]])
-        )
-
-    norm_biases = {n.parameter.replace("weight", "bias") for n in graph.nodes if n.op == "ln"}
-    named = hypernet.tiled_parameters(graph)
-    assert set(named) == {name for name in predicted if name not in norm_biases and repeats(name)}
-    assert 0 < len(named) < len(predicted) - len(norm_biases)

@@ -33,12 +33,7 @@ OPTIONS = {
     "TLEG": ["--model.start=fit", TEACHER],
     "WAVE": ["--model.size=8", "--model.number=2"],
 }
-FINITE = "base.py:on_before_optimizer_step"
-"""An update is skipped if its gradients are not finite, which must be known before it."""
-WAITS = {
-    "GHN3": {FINITE}, "LoGAH": {FINITE}, "TAL": {FINITE},
-    "LSAMD": {"super_ancestor.py:_majority"},  # the preference of the batch decides which block of a layer runs
-}  # fmt: skip
+WAITS = {"LSAMD": {"super_ancestor.py:_majority"}}  # the preference of the batch decides which block of a layer runs
 """Method -> functions in which a step may wait for the GPU; in all others it must not."""
 PREDICTIONS = ("Ancestor", "Family", "LSAMD")
 """Methods that predict in their own way, and one of the others."""

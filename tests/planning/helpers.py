@@ -16,7 +16,7 @@ HYPER = [
 ]  # fmt: skip
 LOW_RANK = [*HYPER, "--model.rank=16", "--model.max_size=4096"]
 OFFLINE = ["--data=CIFAR10", "--data.root=nowhere", "--data.batch_size=64", "--data.img_size=32"]
-VIT = f"--model.arch={WIDE}"
+VIT = f"--model.arch={WIDE.replace('depth=6', 'depth=2')}"
 BASE = ["--model=Finetune", VIT, "--model.optimizer=torch.optim.AdamW", *OFFLINE]
 
 

@@ -17,22 +17,23 @@ from lgx.architectures.cost import cost_of
 from lgx.core.flops import flop_counter
 from lgx.errors import UserError
 from lgx.planning import make_plan
-from tests.planning.helpers import BASE, LOW_RANK, OFFLINE, VIT, plan, run_folder, steps_of
+from tests.planning.helpers import BASE, LOW_RANK, OFFLINE, VIT, one_of, plan, run_folder, steps_of
 from tests.support.command_line import arguments, lgx, refusal
 from tests.support.paths import EXPERIMENTS
 from tests.support.sweeps import write_sweep
 
 TIED = '{"model_type":"llama","tie_word_embeddings":true}'
 PLANNED = [
-    path if path.match("sws/paper/learngene.yaml") else pytest.param(path, marks=pytest.mark.slow)
+    path if path.match("sws/demo/sws.yaml") else pytest.param(path, marks=pytest.mark.slow)
     for path in sorted(EXPERIMENTS.rglob("*.yaml"))
     if path.name not in ("paper_numbers.yaml", "index.yaml") and "\nmodel:" in f"\n{path.read_text()}"
 ]
 
 
-def test_a_plan_needs_no_data_and_writes_no_files(tmp_path, monkeypatch):
+def test_a_plan_needs_no_data_and_writes_no_files(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    small = ["--model.optimizer=torch.optim.AdamW", "--model.set_size=2", "--model.meta_batch=1"]
+    one = one_of(tmp_path_factory.mktemp("set"), "depth=3,embed_dim=16,num_heads=2,patch_size=4,img_size=32")
+    small = ["--model.optimizer=torch.optim.AdamW", one, "--model.meta_batch=1"]
     tal = ["--model=TAL", *LOW_RANK, VIT, *small, *OFFLINE]
     planned = plan(*tal)
     assert min(planned.flops.example, planned.memory.activations, planned.parameters.trained) > 0
@@ -150,7 +151,8 @@ def test_a_step_on_texts_is_counted_with_the_longest_text(data, model, config, t
 
 
 def test_an_ancestor_costs_only_its_forward_pass():
-    sws = ["--model=SWS", "--model.arch=12-Tiny,depth=16", BASE[2], "--data=ImageNet", "--data.root=nowhere"]
+    sws = ["--model=SWS", "--model.arch=2-Tiny", "--model.stages=[1,1]", BASE[2]]
+    sws += ["--data=ImageNet", "--data.root=nowhere"]
     alone, taught = plan(*sws), plan(*sws, "--model.ancestor=deit_small_patch16_224.fb_in1k")
     assert taught.flops.teacher == pytest.approx(2 * cost_of(parse_architecture("12-Small")).macs, rel=1e-6)
     assert taught.flops.example == pytest.approx(alone.flops.example + taught.flops.teacher)

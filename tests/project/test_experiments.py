@@ -4,13 +4,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 
 from lgx.architectures import parse_any_architecture
 from lgx.cli import TRAINING
 from lgx.runs.sweeps import RunSpec, load_sweep, run_arguments
 from lgx.training.configuration import RunParser, make_parser, parse_configuration
-from tests.support.command_line import lgx
 from tests.support.paths import EXPERIMENTS
 
 TABLES = ("paper_numbers.yaml", "index.yaml", "departures.yaml", "costs.yaml")
@@ -43,16 +41,8 @@ def test_every_configuration_that_no_sweep_runs_parses(path):
 
 
 @pytest.mark.parametrize("path", HARDWARE, ids=lambda p: p.stem)
-def test_hardware_files_combine_with_any_run_and_change_nothing_else(path):
-    run = EXPERIMENTS / "sws/demo/sws.yaml"
-    plain, first, last = (
-        yaml.safe_load(lgx("fit", *(f"--config={p}" for p in files), "--print_config").out)
-        for files in ([run], [path, run], [run, path])
-    )
-    wanted = yaml.safe_load(path.read_text())
-    assert first["trainer"].items() >= {**wanted["trainer"], **(plain["trainer"] | wanted["trainer"])}.items()
-    assert first == last
-    assert all(first[key] == plain[key] for key in ("model", "data"))
+def test_hardware_files_combine_with_a_run(path):
+    assert parsed_model("fit", "--config", path, "--config", EXPERIMENTS / "sws/demo/sws.yaml").endswith(".SWS")
 
 
 PARSED: set[object] = set()

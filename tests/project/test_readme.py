@@ -35,7 +35,6 @@ from tests.support.paths import ROOT
 from tests.support.tokenizers_of_models import write_tokenizer
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/tutorials").glob("*.md"))]
-RESULTS = [ROOT / "experiments/README.md", *sorted((ROOT / "docs/results").glob("*.md"))]
 ARCH = "depth=12,embed_dim=48,num_heads=3,patch_size=8,img_size=32"
 
 
@@ -44,17 +43,6 @@ def commands(pages: list[Path]) -> list[str]:
     blocks = re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
     lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
     return [re.sub(r"\s+#.*", "", line).strip() for line in lines if line.strip()]
-
-
-@pytest.mark.parametrize("page", PAGES + RESULTS, ids=lambda page: page.stem)
-def test_the_targets_and_files_that_a_page_names_exist(page):
-    """The strict build of the site checks links, anchors and the navigation."""
-    text, makefile = page.read_text(), (ROOT / "Makefile").read_text()
-    for target in re.findall(r"`make ([\w-]+)`|^make ([\w-]+)", text, re.MULTILINE):
-        assert f"\n{''.join(target)}:" in makefile
-    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-    for path in re.findall(r"`((?:lgx|data_modules|experiments|tests)/[\w./*]+)`", prose):
-        assert list(ROOT.glob(path)), path
 
 
 @pytest.fixture

@@ -146,19 +146,3 @@ def test_mistakes_end_with_one_sentence(text_root, tmp_path, model, options, sen
     done = run(text_root, tmp_path, model, *options)
     assert (done.code, sentence in done.sentence) == (2, True), done.err
     assert "Traceback" not in done.err
-
-
-def test_commands_refuse_options_that_do_not_fit_together(text_root, tal, tmp_path):
-    learngene = tal / "final.learngene.safetensors"
-    out, other = tmp_path / "out", "3-GPT2,vocab_size=300"
-    cases = {
-        ("init", "--source", learngene, "--task", "cola", "--arch", "6-Tiny", "--out", out): "name a network of",
-        ("init", "--source", learngene, "--task", "cola", "--arch", other, "--out", out): "vocab_size=260",
-        ("init", "--arch", "6-Tiny", "--out", out, "--tokenizer", text_root): "is for networks of texts",
-        ("init", "--arch", ARCH, "--out", out, "--tokenizer", text_root): "--tokenizer: ",
-        ("data", "prepare", "cola", "--root", tmp_path): "unpack cola_public",
-        ("data", "prepare", "cola", "--root", text_root, "--shards"): "--shards: cola is a text set",
-    }  # fmt: skip
-    for command, sentence in cases.items():
-        assert sentence in refusal(lgx(*command))
-    assert not out.exists()

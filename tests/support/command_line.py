@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -29,14 +28,6 @@ def free_port() -> int:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
-
-
-def answers(url: str) -> bool:
-    """Whether a server of this machine answers, even if a proxy is set."""
-    with contextlib.suppress(OSError):
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=5).close()
-        return True
-    return False
 
 
 def wait_until(what: Callable[[], object], seconds: float, words: str, why: Callable[[], str] = str) -> None:

@@ -8,9 +8,7 @@ from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from lgx.architectures import Architecture, HFArchitecture, architecture_set, name_of
 from lgx.architectures.building import building_on
@@ -25,12 +23,6 @@ from lgx.hypernet import Hypernet, HypernetConfig, Layout, meta_batch_loss
 from lgx.methods import hypernetworks as specs
 from lgx.methods.hypernetworks.initializer import method_of
 from lgx.methods.hypernetworks.panel_evaluation import PanelEvaluation
-
-MAX_BAD_STEPS = 10
-"""A run ends after this many consecutive updates with gradients that are not finite; each is skipped.
-
-``train/bad_steps`` counts them; an update with finite gradients resets it to 0.
-"""
 
 
 class HypernetMethod(PanelEvaluation):
@@ -92,7 +84,6 @@ class HypernetMethod(PanelEvaluation):
         self.panel = panel
         self.test_panel = panel if test_panel is None else test_panel
         self.meta_batch, self.gamma = meta_batch, gamma
-        self.bad_steps = 0
         self.decoder_options: dict[str, Any] = {}  # beside max_shape
         self._config_options: dict[str, Any] = {
             "width": width, "layers": layers, "heads": heads, "max_shape": max_shape, "attention_gain": attention_gain,
@@ -130,11 +121,7 @@ class HypernetMethod(PanelEvaluation):
 
     @cached_property
     def config(self) -> HypernetConfig:
-        """The hypernetwork's configuration."""
-        return self.configured()
-
-    def configured(self) -> HypernetConfig:
-        """The configuration that the constructor's arguments describe."""
+        """The hypernetwork's configuration, which the constructor's arguments describe."""
         base = self.architecture
         config = HypernetConfig(
             num_classes=base.num_classes, decoder=self.decoder, **self._config_options, **self.decoder_options
@@ -214,21 +201,6 @@ class HypernetMethod(PanelEvaluation):
         )
         loss_norms = self.gamma * norms
         return {"loss": loss_labels + loss_norms, "loss_labels": loss_labels, "loss_norms": loss_norms}
-
-    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Skip an update whose gradients are not finite, on all ranks; end the run after too many of them."""
-        gradients = [p.grad for p in self.parameters() if p.grad is not None]
-        finite = bool(torch.stack(torch._foreach_norm(gradients)).isfinite().all())
-        self.bad_steps = 0 if finite else self.bad_steps + 1
-        self.log("train/bad_steps", float(self.bad_steps))
-        if not finite:
-            for parameter in self.parameters():
-                parameter.grad = None
-        if self.bad_steps >= MAX_BAD_STEPS:
-            raise UserError(
-                f"{self.method}: {self.bad_steps} updates in a row had gradients that are not finite; lower the "
-                f"learning rate, set trainer.gradient_clip_val, or use bf16 instead of fp16"
-            )
 
     def describe(self) -> dict[str, Any]:
         """See :class:`Method`; with the hypernetwork's configuration."""

@@ -16,7 +16,7 @@ from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.task import Normalization, Task
 from lgx.errors import UserError
 from lgx.host.safety import read_json
-from lgx.hypernet import Graph, Hypernet, HypernetConfig, computational_graph, load, read_config
+from lgx.hypernet import Hypernet, HypernetConfig, load, read_config
 from lgx.initialization import Initializer, Origin, Sizes
 
 Spectrum = Literal["predicted", "random"]
@@ -87,7 +87,7 @@ class HypernetPrediction(Initializer):
     def loaded(self) -> Hypernet:
         """The hypernetwork."""
         if self.config is None:
-            return load(self.learngene or self.source, name=self.source)
+            return load(self.source)
         remedy = "give a JSON file with the hypernetwork's configuration"
         return load(self.source, read_config(read_json(self.config, remedy), self.config))
 
@@ -165,26 +165,10 @@ class HypernetPrediction(Initializer):
         name = self.task or (task.name if task else None)
         if name is None and len(embeddings) == 1:
             (name,) = embeddings
-        if name is None and embeddings:
-            where = self.task_embeddings or self.source
-            raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(embeddings))}")
-        return self.embedding_of(name or "")
-
-    def embedding_of(self, task: str) -> Tensor:
-        """The embedding, (T,), of a task by its name."""
-        width = self.loaded.config.task_width
         where = self.task_embeddings or self.source
-        embedded = self.embedded_tasks
-        if not embedded.tensors:
-            raise UserError(
-                f"{where}: does not contain task embeddings; give a file of `lgx embed` (--task_embeddings)"
-            )
-        if embedded.width != width:
-            raise UserError(
-                f"{where}: has embeddings of {embedded.width} numbers, but {self.source} was tuned with {width}; make "
-                f"them with the same ancestor"
-            )
-        return embedded.of(task, where)
+        if name is None and embeddings:
+            raise UserError(f"{where}: name the task (--task), one of {', '.join(sorted(embeddings))}")
+        return self.embedded_tasks.of(name or "", where)
 
     @property
     def stored_parameters(self) -> int:
@@ -208,42 +192,22 @@ class HypernetPrediction(Initializer):
         embedding = self.embedding(task)
         try:
             with torch.no_grad():
-                return self._adjusted(self.loaded.predict(architecture, embedding))
+                predicted = self.loaded.predict(architecture, embedding)
         except UserError as error:
             raise UserError(f"{self.source}: {error}") from error
+        return with_random_spectrum(predicted, self.seed) if self.spectrum == "random" else predicted
 
     def notes(self, architecture: Architecture, taken: Collection[str]) -> tuple[str, ...]:
-        """Notes: tiled weights, and an untrained width."""
-        tiled = self._tiled(computational_graph(architecture, self.loaded.config.convention), taken)
-        untrained = self._untrained_width(architecture.embed_dim)
-        return (*tiled, f"check     {untrained}") if untrained else tiled
-
-    def _untrained_width(self, width: int) -> str:
         """A note where no network of this width was trained on, and its row in the table of sizes is still random."""
+        width = architecture.embed_dim
         trained = self.learngene.trained_widths if self.learngene else ()
         if not trained or self.loaded.encoder.shapes.has_row_of(width, trained):
-            return ""
+            return ()
         widths = " and ".join(map(str, trained)) if len(trained) < 5 else f"{trained[0]} to {trained[-1]}"
         return (
-            f"width {width}: the hypernetwork was trained on {widths}, embeddings of other widths are random; choose "
-            "one of these"
+            f"check     width {width}: the hypernetwork was trained on {widths}, embeddings of other widths are "
+            "random; choose one of these",
         )
-
-    def _tiled(self, graph: Graph, taken: Collection[str]) -> tuple[str, ...]:
-        """A line on weights larger than the hypernetwork's ``max_shape``; none if all fit."""
-        names = [name for name in self.loaded.tiled_parameters(graph) if name in taken]
-        if not names:
-            return ()
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        largest = "x".join(map(str, self.loaded.config.max_shape))
-        what = "weight or bias" if len(names) == 1 else "weights and biases"
-        return (
-            f"tiled     {len(names)} {what} larger than the hypernetwork's max_shape {largest}: "
-            f"{', '.join(names[:3])}{more}",
-        )
-
-    def _adjusted(self, predicted: dict[str, Tensor]) -> dict[str, Tensor]:
-        return with_random_spectrum(predicted, self.seed) if self.spectrum == "random" else predicted
 
 
 def method_of(config: HypernetConfig) -> str:

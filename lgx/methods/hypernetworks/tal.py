@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -64,25 +64,8 @@ def _log_softmax(features: Tensor) -> Tensor:
     return features.float().log_softmax(dim=-1)
 
 
-class EarlierStage(NamedTuple):
-    """Facts of the stage from which another stage starts.
-
-    Attributes:
-        config: Configuration of its hypernetwork.
-        trained_widths: Widths of the networks that it was trained on; empty where unknown.
-    """
-
-    config: HypernetConfig
-    trained_widths: tuple[int, ...]
-
-
 TALGuidance = Literal["features", "official", "logits"]
-USUAL_WIDTH = 768
-"""Width of the papers' task embeddings: that of ViT-B and of GPT-2."""
-
 _PROJECTIONS: dict[TALGuidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
-_MOST_CHANNELS = 2**18
-"""Largest outputs x inputs of a decoder of convolutions; the largest published GHN-3 has 384 x 384."""
 
 
 class TAL(HypernetMethod):
@@ -153,12 +136,6 @@ class TAL(HypernetMethod):
         check_option("temperature", temperature, temperature > 0, "a positive number")
         if freeze_encoder and start is None:
             raise UserError("model.freeze_encoder: would freeze a random encoder; give model.start")
-        largest = self._config_options["max_shape"]
-        if decoder == "conv" and start is None and largest[0] * largest[1] > _MOST_CHANNELS:
-            raise UserError(
-                f"model.max_shape: a decoder of convolutions for {largest[0]} x {largest[1]} channels has billions of "
-                "parameters; give [128, 128, 16, 16], as in GHN-3-S"
-            )
         self.decoder = decoder
         self.decoder_options = {"rank": rank, "max_size": max_size, "layout": layout}
         self.ancestor, self.alpha, self.guidance, self.temperature = ancestor, alpha, guidance, temperature
@@ -173,8 +150,8 @@ class TAL(HypernetMethod):
         return TaskEmbeddings.load(self.task_embeddings)
 
     @cached_property
-    def earlier(self) -> EarlierStage | None:
-        """The earlier stage; None without one."""
+    def earlier(self) -> Learngene | None:
+        """The learngene of the earlier stage, without its tensors; None without one."""
         start = self.start
         if start is None:
             return None
@@ -187,12 +164,12 @@ class TAL(HypernetMethod):
         if sizes[0] != sizes[1]:
             read = ["images" if size is None else f"texts of {size} tokens" for size in sizes]
             raise UserError(f"model.start: {start} was trained on {read[0]}, but model.arch reads {read[1]}")
-        return EarlierStage(read_config(learngene.hypernet, start), learngene.trained_widths)
+        return replace(learngene, tensors={})
 
     @cached_property
     def config(self) -> HypernetConfig:
         """The configuration of ``start`` or of the arguments, with the width of the task embeddings."""
-        config = self.earlier.config if self.earlier else self.configured()
+        config = read_config(self.earlier.hypernet, self.start or "") if self.earlier else super().config
         width = self.embeddings.width if self.embeddings else None
         if None not in (width, config.task_width) and width != config.task_width:
             raise UserError(

@@ -17,7 +17,6 @@ from lgx.core.batch import Batch
 from lgx.core.eval_transforms import renormalize
 from lgx.core.rows import Evaluation
 from lgx.core.schema import check_option
-from lgx.core.seed import run_seed
 from lgx.core.task import Task, shared_metric
 from lgx.errors import UserError
 from lgx.initialization import initialize
@@ -28,11 +27,12 @@ from lgx.methods.lsamd import SPEC
 from lgx.methods.lsamd.selection import SelectionRun, extract_learngene, headless
 from lgx.methods.lsamd.super_ancestor import (
     Gate,
-    Gating,
     ImageSums,
     Routing,
     SuperAncestor,
     Token,
+    price_of,
+    random_path,
     swapped_paths,
     without_head,
 )
@@ -68,8 +68,8 @@ class LSAMD(Method):
         routing: ``batch`` (the paper's choice) or ``image`` (its Table 3).
         threshold: τ: a layer joins the learngene if more than this many data sets use it; by default half of all data
             sets.
-        gate: How the adapters learn, see ``SuperAncestor``. ``compared`` and ``soft`` compare the two blocks of a
-            layer; ``chosen`` does not.
+        gate: How the adapters learn, see ``SuperAncestor``. ``compared`` compares the two blocks of a layer;
+            ``chosen`` does not.
         token: What the adapters read: the ``class`` token, or the ``mean`` of all tokens. Of texts it is the mean.
         price: λ of ``loss + λ Σ_i P(h_i^D)``. A trained block is rarely worse than a frozen block. So without a price,
             a gate that compares chooses the own block in most layers; with too high a price, in none. With 0.03, about
@@ -99,6 +99,8 @@ class LSAMD(Method):
     ) -> None:
         super().__init__(**kwargs)
         check_option("threshold", threshold or 0, threshold is None or threshold >= 0, "at least 0")
+        check_option("price", price, price >= 0, "at least 0")
+        check_option("random_paths", random_paths, 0 <= random_paths < 1, "a share in [0, 1)")
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mixed images have no path of one data set; leave both at 0")
         if self.drop_rate:
@@ -106,7 +108,7 @@ class LSAMD(Method):
             raise UserError(f"model.{option}: a dropped layer chooses no block; leave it at 0")
         self.ancestor, self.routing, self.threshold = ancestor, routing, threshold
         self.measure_swaps = measure_swaps
-        self.gating = Gating(gate, token, price, random_paths)
+        self.gate, self.token, self.price, self.random_paths = gate, token, price, random_paths
         self.steps_of_run = 0  # known where random paths need it
         self.path: list[bool] | None = None
         self.base_mean: tuple[float, ...] = ()
@@ -115,30 +117,31 @@ class LSAMD(Method):
     @property
     def method(self) -> str:
         """``lsamd`` with the gate's suffix, and ``_image`` with that routing: ``lsamd_priced_image``."""
-        return self.spec.name + self.gating.suffix + ("" if self.routing == "batch" else "_image")
+        return self.spec.name + self.suffix + ("" if self.routing == "batch" else "_image")
+
+    @property
+    def suffix(self) -> str:
+        """What results add to ``lsamd``: nothing for the gate that compares nothing, ``_priced`` with a price."""
+        return "_priced" if self.price else "" if self.gate == "chosen" else f"_{self.gate}"
 
     @property
     def super_ancestor(self) -> SuperAncestor:
         """The network that is trained."""
         return cast(SuperAncestor, self.network)
 
-    @property
-    def probabilities(self) -> dict[str, list[float]]:
-        """Mean P(h^B|x) of every data set and layer in the last validation."""
-        return {name: self.super_ancestor.branch(i).probability.tolist() for i, name in enumerate(self.tasks)}
-
     def figures(self) -> dict[str, "Figure"]:
         """P(h^B|x) by layer and data set in the last validation."""
         from lgx.methods.lsamd.selection import routing_figure
 
-        return {"routing": routing_figure({f"P(base), routed by {self.routing}": self.probabilities})}
+        shares = {name: self.super_ancestor.branch(i).probability.tolist() for i, name in enumerate(self.tasks)}
+        return {"routing": routing_figure({f"P(base), routed by {self.routing}": shares})}
 
     def on_fit_start(self) -> None:
         """Refuse averaged weights: the selection is measured with one network, and another one would be stored."""
         trainer: Any = self.trainer  # its attributes come from connectors that have no types
         if any(isinstance(callback, WeightAveraging) for callback in trainer.callbacks):
             raise UserError("trainer.callbacks: a selection does not average weights; leave WeightAveraging out")
-        if self.gating.random_paths:
+        if self.random_paths:
             self.steps_of_run = self.total_steps()
 
     @property
@@ -148,9 +151,6 @@ class LSAMD(Method):
 
     def set_tasks(self, tasks: dict[str, Task]) -> None:
         """Select on these data sets, each by its name."""
-        for name, task in tasks.items():
-            if task.num_classes < 2:
-                raise UserError(f"data {name}: {task.num_classes} class, so a selection is useless; leave it out")
         self.tasks = tasks
         self.eval_metrics = nn.ModuleDict()
         for split in ("val", "test"):
@@ -167,7 +167,7 @@ class LSAMD(Method):
         self.base_mean, self.base_std = source.mean, source.std
         architecture = headless(self.architecture)
         base = without_head(initialize(architecture, ancestor, head="new").model, architecture)
-        options = self.routing, self.gating.gate, self.gating.token, self.measure_swaps
+        options = self.routing, self.gate, self.token, self.measure_swaps
         network = SuperAncestor(base, list(self.tasks.values()), *options, layers=architecture.layers)
         trained = sum(p.numel() for p in network.branch(0).parameters())
         self.print(f"selecting  {len(self.tasks)} data set(s), {trained:,} parameters trained for each")
@@ -191,7 +191,7 @@ class LSAMD(Method):
         """Draw the path of a step with random blocks; its own blocks are the network that is drawn."""
         super().on_train_batch_start(batch, batch_idx)
         depth = self.architecture.depth
-        self.path = self.gating.random_path(self.global_step, self.steps_of_run, depth, run_seed())
+        self.path = random_path(self.random_paths, self.global_step, self.steps_of_run, depth)
         layers = self.path.count(False) if self.path else 0
         self.drawn = [self.architecture.replace(depth=layers)] if layers else []
 
@@ -199,9 +199,9 @@ class LSAMD(Method):
         """Cross-entropy with labels; with a price ``loss``, and its parts ``loss_labels`` and ``loss_price``."""
         logits, probabilities = self.route(batch, self.path)
         labels = self.label_loss(logits, batch.targets)
-        if not self.gating.price:
+        if not self.price:
             return {"loss": labels}
-        price = self.gating.price_of(probabilities) if self.path is None else torch.zeros_like(labels)
+        price = self.price * price_of(probabilities) if self.path is None else torch.zeros_like(labels)
         return {"loss": labels + price, "loss_labels": labels, "loss_price": price}
 
     def predict_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -271,7 +271,7 @@ class LSAMD(Method):
             **super().describe(),
             "ancestor": recorded_name(self.ancestor),
             "routing": self.routing,
-            "gate": self.gating.suffix,
+            "gate": self.suffix,
             "tasks": {name: task.to_dict() for name, task in self.tasks.items()},
             "inputs": {"mean": list(self.base_mean), "std": list(self.base_std)},
         }

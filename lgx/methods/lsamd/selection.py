@@ -48,8 +48,6 @@ class Selection:
     gate: str = ""
 
     def __post_init__(self) -> None:
-        if not self.base_share or len({len(shares) for shares in self.base_share.values()}) != 1:
-            raise UserError("selection: expected at least one data set, and the same number of layers for all of them")
         for task, shares in self.base_share.items():
             if not all(map(isfinite, shares)):
                 raise UserError(f"selection: the path of {task} is unknown; validate on it, then extract again")
@@ -146,10 +144,6 @@ class SelectionRun:
         of_network = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
         run = cls(about, of_network, digest_of(file))
         check_weights(run.base, str(file), of_run=True)
-        try:
-            _ = run.selection
-        except UserError as error:
-            raise UserError(f"{file}: {error}") from error
         return run
 
     @property
@@ -334,15 +328,8 @@ class SelectedExpansion(LayerExpansion):
     @cached_property
     def layers(self) -> list[int]:
         """The ancestor's layers in the learngene, counted from 0."""
-        layers = [int(layer) for layer in (self.loaded.selection or {}).get("layers", [])]
-        depth = self.loaded.architecture.depth
-        stored = self.loaded.num_layers
-        if len(layers) != stored or layers != sorted(set(layers)) or not set(layers) <= set(range(depth)):
-            raise UserError(
-                f"{self.source}: names layers {layers} of an ancestor of {depth} layers, but contains the tensors of "
-                f"{stored} layers; extract it again with `lgx extract`"
-            )
-        return layers
+        assert self.loaded.selection is not None
+        return list(self.loaded.selection["layers"])
 
     def source_layers(self, depth: int) -> list[int]:
         """See :class:`~lgx.initialization.Initializer`."""

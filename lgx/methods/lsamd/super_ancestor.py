@@ -4,7 +4,6 @@ import copy
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -16,11 +15,11 @@ from torchmetrics import Metric
 
 from lgx.architectures import Architecture
 from lgx.architectures.vit_model import decode_linearly, embed_images
-from lgx.core.schema import check_option
+from lgx.core.seed import run_seed
 from lgx.core.task import Task
 
 Routing = Literal["batch", "image"]
-Gate = Literal["chosen", "compared", "soft"]
+Gate = Literal["chosen", "compared"]
 Token = Literal["class", "mean"]
 
 Layer = Callable[[Tensor], Tensor]
@@ -112,7 +111,6 @@ class SuperAncestor(nn.Module):
       ``h(x)``. Its gradient says whether the residual of the *chosen* block helps, and compares nothing.
     - ``compared``: ``h(x) + (P^B − sg(P^B)) sg(h^B(x) − h^D(x))``. Its value is ``h(x)`` too; its gradient compares the
       two blocks, which both run.
-    - ``soft``: ``P^B h^B(x) + P^D h^D(x)``, so that the own block always learns. Evaluation takes the preferred block.
 
     Args:
         base: The ancestor, without a head of its own; frozen here.
@@ -193,20 +191,14 @@ class SuperAncestor(nn.Module):
 
     def _route(self, x: Tensor, p_base: Tensor, base: Layer, branch: Layer) -> Tensor:
         """One layer, (B, N, D) -> (B, N, D)."""
-        learns = self.training and torch.is_grad_enabled()
-        p = p_base[:, None, None]
-        if learns and self.gate == "soft":
-            of_base = base(x)
-            of_branch = branch(x)
-            share = p.to(of_base.dtype)
-            return share * of_base + (1 - share) * of_branch
         prefers_base = p_base.detach() >= 0.5  # a tie goes to the base block, as in Eq. 3
         majority = self._majority(prefers_base) if self.routing == "batch" else None
         if majority is not None:
             prefers_base = torch.full_like(prefers_base, majority)
-        if learns and self.gate == "compared":
+        if self.training and torch.is_grad_enabled() and self.gate == "compared":
             of_base = base(x)
             of_branch = branch(x)
+            p = p_base[:, None, None]
             gate = (p - p.detach()).to(of_base.dtype)  # 0 in value, 1 in gradient
             return torch.where(prefers_base[:, None, None], of_base, of_branch) + gate * (of_base - of_branch).detach()
         if majority is None and self.tasks[0].reads_text:  # the masks are those of the whole batch
@@ -277,44 +269,20 @@ def _route_images(x: Tensor, prefers_base: Tensor, base: Layer, branch: Layer) -
     return routed
 
 
-@dataclass(frozen=True)
-class Gating:
-    """Options of a selection that the paper does not state.
+def random_path(share: float, step: int, steps: int, depth: int) -> list[bool] | None:
+    """The block of each layer in one step, True for the base block; None after this share of the steps.
 
-    Attributes:
-        gate: How the adapters learn.
-        token: What they read.
-        price: λ of the price that a data set pays for the blocks of its branch.
-        random_paths: Share of the training in which every layer takes a random block.
+    All processes draw the same path, and so does a resumed run.
     """
+    if step >= share * steps:
+        return None
+    draw = random.Random(f"{run_seed()} {step}")
+    return [draw.random() < 0.5 for _ in range(depth)]
 
-    gate: Gate = "compared"
-    token: Token = "mean"
-    price: float = 0.03
-    random_paths: float = 0.5
 
-    def __post_init__(self) -> None:
-        check_option("price", self.price, self.price >= 0, "at least 0")
-        check_option("random_paths", self.random_paths, 0 <= self.random_paths < 1, "a share in [0, 1)")
-
-    @property
-    def suffix(self) -> str:
-        """What results add to ``lsamd``: nothing for the gate that compares nothing, ``_priced`` with a price."""
-        return "_priced" if self.price else "" if self.gate == "chosen" else f"_{self.gate}"
-
-    def random_path(self, step: int, steps: int, depth: int, seed: int) -> list[bool] | None:
-        """The block of each layer in one step, True for the base block; None where the adapters choose.
-
-        All processes draw the same path, and so does a resumed run.
-        """
-        if step >= self.random_paths * steps:
-            return None
-        draw = random.Random(f"{seed} {step}")
-        return [draw.random() < 0.5 for _ in range(depth)]
-
-    def price_of(self, probabilities: Tensor) -> Tensor:
-        """λ Σ_i P(h_i^D), in the mean over the images; probabilities are P(h^B|x), (L, B)."""
-        return self.price * (1 - probabilities).mean(dim=1).sum()
+def price_of(probabilities: Tensor) -> Tensor:
+    """Σ_i P(h_i^D), in the mean over the images; probabilities are P(h^B|x), (L, B)."""
+    return (1 - probabilities).mean(dim=1).sum()
 
 
 def swapped_paths(depth: int) -> list[Sequence[bool]]:

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from lgx.architectures import Architecture
 from lgx.core.task import Task
-from lgx.errors import UserError
 from lgx.initialization import Sizes
 from lgx.methods.layers import LayerExpansion
 
@@ -61,11 +60,6 @@ def expand_linearly(learned: Mapping[str, Tensor], depth: int, prefix: str = "bl
     """
     first = f"{prefix}0."
     slope = f"{prefix}1."
-    of_base = {name.removeprefix(first) for name in learned if name.startswith(first)}
-    of_slope = {name.removeprefix(slope) for name in learned if name.startswith(slope)}
-    lone = sorted(of_base ^ of_slope) or ["*"] * (not of_base)
-    if lone:
-        raise UserError(f"tleg: the learngene lacks {first}{lone[0]} or {slope}{lone[0]}; save it again")
     expanded = {name: tensor for name, tensor in learned.items() if not name.startswith(prefix)}
     for name, base in learned.items():
         if name.startswith(first):

@@ -107,13 +107,6 @@ def plain_parameters(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return tensors
 
 
-def stored_templates(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """``templates.<kind>`` -> templates, from a state dict of a network with templates."""
-    return {
-        f"{TEMPLATES}{kind}": state[f"blocks.0.{kind}.parametrizations.weight.0.templates"].clone() for kind in KINDS
-    }
-
-
 def _matrices(network: nn.Module) -> dict[str, list[Any]]:
     """The linear layers of each kind, front to back."""
     layers: Any = network.blocks
@@ -202,5 +195,6 @@ class WAVE(Distill):
         if self.templates is not None:
             return Learngene(self.method, self.architecture, tensors, ancestor=self.ancestor or "", content="network")
         outside = {name: tensor for name, tensor in tensors.items() if not name.startswith("blocks.")}
-        stored = outside | stored_templates(state)
+        place = "blocks.0.{}.parametrizations.weight.0.templates"
+        stored = outside | {f"{TEMPLATES}{kind}": state[place.format(kind)].clone() for kind in KINDS}
         return Learngene(self.method, self.architecture, stored, ancestor=self.ancestor or "", content="templates")

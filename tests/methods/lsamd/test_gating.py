@@ -1,7 +1,9 @@
 """The selections of LSAMD: gates, price, random paths, swaps, and whether two of them agree beyond chance."""
 
+import os
 import shutil
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
@@ -20,8 +22,15 @@ from lgx.core.task import Task
 from lgx.methods import LSAMD
 from lgx.methods.base import label_loss
 from lgx.methods.lsamd.selection import Selection, SelectionRun
-from lgx.methods.lsamd.super_ancestor import DatasetAdapter, Gating, ImageSums, SuperAncestor, swapped_paths
-from tests.methods.lsamd.conftest import ARCH, arguments, images, super_ancestor
+from lgx.methods.lsamd.super_ancestor import (
+    DatasetAdapter,
+    ImageSums,
+    SuperAncestor,
+    price_of,
+    random_path,
+    swapped_paths,
+)
+from tests.methods.lsamd.conftest import ARCH, SETS, arguments, images, super_ancestor
 from tests.support.command_line import lgx, ok
 
 
@@ -37,19 +46,6 @@ def test_the_compared_gate_has_the_chosen_blocks_value_and_the_gradient_of_both(
     torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-3)
     blocks = torch.autograd.grad(routed.sum(), list(own.parameters()), allow_unused=True)
     assert any(g is not None and bool(g.abs().sum() > 0) for g in blocks) == (p < 0.5)
-
-
-@pytest.mark.parametrize("routing", ["batch", "image"])
-def test_the_soft_gate_mixes_in_training_and_chooses_in_evaluation(routing):
-    net = super_ancestor(routing, "soft", "mean")
-    base, own = net.base.blocks[0], net.branches[0].blocks[0]
-    x, p = torch.randn(4, 17, 16), torch.tensor([0.9, 0.6, 0.8, 0.3])
-    mixed = p[:, None, None] * base(x) + (1 - p)[:, None, None] * own(x)
-    torch.testing.assert_close(net.train()._route(x, p, base, own), mixed)
-    chosen = base(x) if routing == "batch" else torch.cat([base(x[:3]), own(x[3:])])
-    torch.testing.assert_close(net.eval()._route(x, p, base, own), chosen)
-    with torch.no_grad():
-        torch.testing.assert_close(net._route(x, p, base, own), chosen)
 
 
 def test_an_adapter_may_read_the_mean_of_the_tokens():
@@ -76,28 +72,27 @@ def test_swapped_paths_replace_one_own_block_each():
 
 @given(st.integers(0, 99), st.integers(1, 12), st.integers(0, 9))
 def test_random_paths_fill_their_share_of_the_training_and_depend_on_seed_and_step_alone(step, depth, seed):
-    gating = Gating(random_paths=0.4)
-    path = gating.random_path(step, 100, depth, seed)
-    assert path == gating.random_path(step, 100, depth, seed)
+    with mock.patch.dict(os.environ, PL_GLOBAL_SEED=str(seed)):
+        path = random_path(0.4, step, 100, depth)
+        assert path == random_path(0.4, step, 100, depth)
     assert (path is None) == (step >= 40)
     assert path is None or len(path) == depth
 
 
 def test_random_paths_take_both_blocks_equally_often():
-    gating = Gating(random_paths=0.5)
-    drawn = [used for step in range(500) for used in gating.random_path(step, 1000, 12, 0)]
+    drawn = [used for step in range(500) for used in random_path(0.5, step, 1000, 12)]
     assert 0.47 < sum(drawn) / len(drawn) < 0.53
 
 
 def test_the_price_is_the_expected_number_of_own_blocks():
     probabilities = torch.tensor([[1.0, 0.0], [0.25, 0.25]])
-    assert Gating(price=2.0).price_of(probabilities) == pytest.approx(2 * (0.5 + 0.75))
+    assert price_of(probabilities) == pytest.approx(0.5 + 0.75)
 
 
 def test_the_price_is_added_to_the_loss_except_on_random_paths():
     method, logits, labels = object.__new__(LSAMD), torch.randn(6, 3), torch.arange(6) % 3
     nn.Module.__init__(method)
-    method.gating, method.path, method.label_loss = Gating(price=2.0), None, nn.functional.cross_entropy
+    method.price, method.path, method.label_loss = 2.0, None, nn.functional.cross_entropy
     method.route = lambda batch, path=None: (logits, torch.full((4, 6), 0.25))
     found = method.training_losses(Batch(torch.zeros(6), labels, "a"))
     expected = nn.functional.cross_entropy(logits, labels)
@@ -159,11 +154,10 @@ def selections(ancestor, tmp_path_factory):
     options = {
         "dear": ("--model.price=100", "--model.random_paths=0"),
         "free": ("--model.price=0", "--model.random_paths=0", "--model.measure_swaps=true"),
-        "drawn": ("--model.gate=soft", "--model.price=0.01", "--model.measure_swaps=true"),
+        "drawn": ("--model.price=0.01", "--model.measure_swaps=true"),
     }
     for name, given_options in options.items():
-        tasks = "[pocket_digits,pocket_persons]"
-        ok(lgx(*arguments(ancestor, runs, tasks, "--model.threshold=0", *given_options, name=name)))
+        ok(lgx(*arguments(ancestor, runs, SETS[:2], "--model.threshold=0", *given_options, name=name)))
     return runs / "t"
 
 
@@ -185,19 +179,18 @@ def test_a_selection_is_that_of_the_end_of_training_whatever_epoch_was_best(sele
     torch.save(best, folder / "checkpoints/best.ckpt")
     expected = last["state_dict"]["network.branches.0.base_share"].tolist()
     assert expected != [1] * 4
-    assert SelectionRun.load(folder).selection.base_share["pocket_digits"] == expected
+    assert SelectionRun.load(folder).selection.base_share["one"] == expected
 
 
 def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
     stored = SelectionRun.load(selections / "free/seed0")
     base = parse_architecture(ARCH, num_classes=10).build()
-    net = SuperAncestor(base, [Task("", n) for n in (10, 2)], "batch", measures_swaps=True)
+    net = SuperAncestor(base, [Task("", n) for n in (3, 3)], "batch", measures_swaps=True)
     net.base.reset_classifier(0)
     net.load_state_dict(dict(stored.state))
     net.eval()
-    multi = MultiTask(
-        ("pocket_digits", "pocket_persons"), str(ancestor.parent / "data"), img_size=32, batch_size=16, limit_eval=40
-    )
+    folders = tuple(str(ancestor.parent / name) for name in SETS[:2])
+    multi = MultiTask(folders, img_size=32, batch_size=16, limit_eval=40)
     multi.setup("fit")
     sums = torch.zeros(2, 5)
     with torch.no_grad():
@@ -207,5 +200,5 @@ def test_swaps_are_those_of_the_stored_weights(selections, ancestor):
             losses = [label_loss(net(seen, number, p)[0], batch.targets, 0.0) for p in swapped_paths(4)]
             sums[number] += torch.stack(losses) * len(batch.inputs) / 40
     expected = (sums[:, 1:] - sums[:, :1]).tolist()
-    for rise, name in zip(expected, ("pocket_digits", "pocket_persons"), strict=True):
+    for rise, name in zip(expected, SETS[:2], strict=True):
         assert stored.selection.swap_rise[name] == pytest.approx(rise, abs=2e-3)

@@ -4,6 +4,8 @@ import csv
 from math import sqrt
 from statistics import fmean
 
+import pytest
+
 from lgx.architectures import parse_architecture
 from lgx.methods.nested.sizes import default_sizes
 from tests.support.command_line import ARCH, arguments, lgx, ok
@@ -19,6 +21,7 @@ def scores(run):
     return {row["architecture"]: float(row["value"]) for row in rows}, int(rows[0]["n"])
 
 
+@pytest.mark.slow
 def test_every_size_of_a_family_is_as_good_as_the_same_size_trained_alone_with_its_compute(ancestor, tmp_path):
     images = write_images(tmp_path / "shapes", {"train": 300, "val": 60, "test": 300})
     common = ["--test_end=true", "--trainer.gradient_clip_val=1", "--data.augment=crop_flip"]
