@@ -88,7 +88,7 @@ def test_the_example_trains_tests_and_resumes_bit_for_bit(photos: Path) -> None:
 
 
 def test_the_shorter_example_has_the_options_of_every_image_set(photos: Path, monkeypatch: Any) -> None:
-    options = ["--data.augment=crop_flip", "--data.limit_train=32", "--data.transforms=[RandomInvert]", "--test_end"]
+    options = ["--data.augment=crop_flip", "--data.limit_train=32", "--test_end"]
     result = run("fit", "set", *options, data="CsvImageSet")
     assert result.code == 0, result.err
     assert "32 training images are decoded once" in result.out
