@@ -44,8 +44,7 @@ class ImageFolderData(OwnImages):
     def __post_init__(self) -> None:
         folder = self.present_root
         train = self.tree("train")
-        listed = listed_classes(folder / "classes.txt")
-        self.table = read_label_table(folder / TABLE, listed) if train is None and (folder / TABLE).is_file() else None
+        self.table = read_label_table(folder / TABLE) if train is None and (folder / TABLE).is_file() else None
         if self.table is not None and not self.table.is_single:
             raise UserError(
                 f"{folder / TABLE}: has no column label; use --data MultiLabelFolderData for several labels"
@@ -55,6 +54,7 @@ class ImageFolderData(OwnImages):
                 f"data.root: {folder} has no folder train/; expected {folder}/train/<class>/<image>, or a table "
                 f"{TABLE} with the columns file and label"
             )
+        listed = listed_classes(folder / "classes.txt")
         self.classes = list(self.table.classes) if self.table else listed or class_folders(train or folder)
         if len(self.classes) < 2:
             raise UserError(

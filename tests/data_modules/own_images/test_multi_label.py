@@ -71,22 +71,6 @@ def test_val_is_a_seeded_draw_with_all_labels_and_limits_are_nested(root: Path) 
     assert limited[0] < limited[1] < train
 
 
-def test_classes_txt_gives_the_order_and_refuses_other_labels(tmp_path: Path) -> None:
-    root = write_labeled(tmp_path / "shapes")
-    (root / "classes.txt").write_text("ring\ndot\nbar\n")
-    assert module(root).task.class_names == ("ring", "dot", "bar")
-    ordered = read_label_table(root / "labels.csv", ["ring", "dot", "bar"])
-    assert np.array_equal(ordered.labels[:, ::-1], read_label_table(root / "labels.csv").labels)
-    (root / "classes.txt").write_text("rings\ndot\nbar\n")
-    with pytest.raises(
-        UserError, match=r"the label 'ring' is not among the labels of classes.txt; did you mean rings\?"
-    ):
-        module(root)
-    (root / "classes.txt").write_text("ring\nring\n")
-    with pytest.raises(UserError, match=r"classes\.txt: names .* twice"):
-        module(root)
-
-
 MISTAKES: dict[str, tuple[str, str]] = {
     "no header": ("images/000.png,bar\n", "line 1: the header is .*; expected file"),
     "cells": ("file,labels\nimages/000.png,bar,dot\n", r"line 2: 3 cells, expected 2 \(file, labels\)"),
