@@ -61,7 +61,7 @@ values.
 
 
 class DecathlonSuite(Suite[DecathlonTask]):
-    """The ten tasks, which are unpacked or linked from the official archives."""
+    """The ten tasks, which are unpacked from the official archives."""
 
     name, title, task_names = "decathlon", "Visual Decathlon", DECATHLON_TASKS
     what_to_fetch = staticmethod(what_to_fetch)

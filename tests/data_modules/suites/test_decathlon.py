@@ -1,7 +1,6 @@
 """The Visual Decathlon: its official layout, archives and splits, and messages about wrong files."""
 
 import json
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,14 +44,6 @@ def root(tmp_path: Path) -> Path:
     """A data folder that holds one task."""
     write_task(tmp_path / "decathlon", "dtd")
     return tmp_path
-
-
-@pytest.fixture
-def source(tmp_path: Path, downloads: Path) -> Path:
-    """A folder with the devkit alone."""
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source/decathlon-1.0-devkit.tar.gz").symlink_to(downloads / "decathlon-1.0-devkit.tar.gz")
-    return tmp_path / "source"
 
 
 def annotations(root: Path, part: str = "train") -> tuple[Path, dict[str, Any]]:
@@ -144,16 +135,6 @@ def test_one_task_can_be_prepared_alone_and_imagenet_later(tmp_path: Path, downl
     assert tested.image_bytes(0)[:2] == b"\xff\xd8"  # JPEG
     prepare("decathlon_imagenet", root=str(tmp_path), source=str(downloads))
     assert DECATHLON.is_present(tmp_path, "imagenet")
-
-
-def test_an_unpacked_tree_is_linked_and_archives_of_single_tasks_are_accepted(tmp_path, tree, source):
-    with tarfile.open(source / "dtd.tar", "w") as tar:
-        tar.add(tree / "data" / "dtd", "./dtd")
-    for place in (tree, tree.parent, source):
-        root = tmp_path / f"root_{place.name}"
-        prepare("decathlon_dtd", root=str(root), source=str(place))
-        assert (root / "decathlon" / "data" / "dtd").is_symlink() == (place != source)
-        assert len(Decathlon("dtd", root=str(root)).read("test")) == 6
 
 
 def test_missing_files_and_wrong_counts_are_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
