@@ -12,7 +12,6 @@ from PIL import Image
 from torch import Tensor
 
 from data_modules.files.errors import DataError, decoding
-from data_modules.library_internals import image_files_of
 from data_modules.loading.fingerprint import content_of_files, spread
 from data_modules.splits import Indices
 from lgx.host.images import SOME, ImageReader, opaque, upright
@@ -157,15 +156,10 @@ def source_of(images: Any) -> Any:
 
 
 def files_of(images: Any) -> list[str]:
-    """File of each image, relative to the folder of its split; empty if images are not separate files."""
+    """File of each image, relative to the folder of its split; empty if another library reads them."""
     if isinstance(images, ImageFiles):
         return [Path(os.fsdecode(name)).as_posix() for name in images.names]
-    if isinstance(images, LabeledImages) and type(images) is LabeledImages:
-        files = files_of(images.source)
-        return [files[index] for index in images.indices] if files else []
-    paths = [os.fspath(path) for path in image_files_of(images)]
-    root = os.path.commonpath(paths) if len(paths) > 1 else ""
-    return [Path(os.path.relpath(path, root)).as_posix() for path in paths] if root else []
+    return []
 
 
 def content_of(images: Any) -> Iterator[bytes]:
