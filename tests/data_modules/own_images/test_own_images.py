@@ -1,6 +1,5 @@
 """Images of a user: splits by group, and folders that are not read."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from data_modules import ImageFolderData, MultiLabelFolderData, UnlabeledFolderD
 from data_modules.images.examples import files_of
 from data_modules.splits import split_by_group
 from lgx.errors import UserError
-from tests.support.command_line import arguments, lgx
 from tests.support.fake_data import save
 
 PATTERN = "(p[0-9]+)_"
@@ -76,14 +74,3 @@ def test_wrong_groups_are_refused_in_one_sentence(patients: Path, groups: str, w
     with pytest.raises(UserError, match=words) as refused:
         ImageFolderData(root=str(patients), groups=groups).read("train")
     assert "\n" not in str(refused.value)
-
-
-def test_a_run_names_folders_that_are_not_read(patients, tmp_path, caplog) -> None:
-    save(patients / "dev/ill/1.png", 1)
-    (patients / ".cache").mkdir()
-    with caplog.at_level("INFO"):
-        result = lgx(*arguments("fit", "Ancestor", patients, tmp_path / "runs", "--trainer.limit_train_batches=1"))
-    assert result.code == 0, result.err
-    told = [record.getMessage() for record in caplog.records]
-    line = rf"{patients}: 'dev' beside train are ignored; train, val.*"
-    assert sum(re.fullmatch(line, each) is not None for each in told) == 1
