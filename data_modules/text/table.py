@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from data_modules.base import Split
+from data_modules.images.class_trees import in_order
 from data_modules.text.module import OwnTexts, TextDataModule
 from data_modules.text.rows import labeled, read_files, read_texts, split_files
 from lgx.core.task import AGREEMENT
@@ -47,7 +48,8 @@ class TextTable(TableTexts):
     A word in a path names its split: ``train.csv``, ``dev.csv``, ``test/a.parquet``. Without files for validation or
     test, ``val_fraction`` of the training rows is held out for each, stratified by class.
 
-    Classes are the values of the column ``label`` in the training files, in the order of numbers or of the alphabet.
+    Classes are the values of the column ``label`` in the training files, in the order of whole numbers or of the
+    alphabet.
 
     Args:
         label: Column with one class for each text.
@@ -70,16 +72,12 @@ class TextTable(TableTexts):
                 f"{self.root}, row {wrong[0]}: has no class in column {column!r}; correct or remove the row"
             )
         values = {str(value) for value in rows[column]}
-        if len(values) == len(rows) > 2:
-            raise UserError(
-                f"{self.root}: in column {column!r} every row is another class; name the column of the classes"
-            )
         if not 2 <= len(values) <= _MOST_CLASSES:
             raise UserError(
                 f"{self.root}: column {column!r} has {len(values):,} different values, expected 2 to {_MOST_CLASSES:,} "
                 f"classes; name the column of the classes with data.label"
             )
-        return tuple(sorted(values, key=_place))
+        return tuple(in_order(values))
 
     def read(self, split: Split) -> Any:
         """See :class:`~data_modules.text.module.TextDataModule`."""
@@ -112,11 +110,3 @@ class UnlabeledTexts(TableTexts):
 def _is_no_class(value: Any) -> bool:
     """Whether a cell is empty, not a number, or has several values."""
     return value is None or isinstance(value, list | dict) or value != value or not str(value).strip()
-
-
-def _place(name: str) -> tuple[bool, float, str]:
-    """Numbers first, in their order, then names."""
-    try:
-        return False, float(name), name
-    except ValueError:
-        return True, 0.0, name

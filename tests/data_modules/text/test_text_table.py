@@ -77,7 +77,6 @@ def test_splits_have_the_names_of_datasets_in_any_case_and_a_test_file_never_tra
     ("rows", "options", "message"),
     [
         (ROWS, {"label": "nothing"}, r"reviews.csv: no column 'nothing' among text, stars"),
-        (ROWS, {"label": "text"}, "every row is another class"),
         (ROWS[:1], {}, "has 1 different values, expected 2 to"),
         (ROWS, {"text": "text,stars,x"}, "expected one column or two"),
         (ROWS, {"text": "text,text"}, "expected one column or two"),
