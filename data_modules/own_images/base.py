@@ -44,8 +44,7 @@ class OwnImages(ImageDataModule):
             UserError: If it is not a folder.
         """
         if not self.root_folder.is_dir():
-            wrong = "is not a folder" if self.root_folder.exists() else "does not exist"
-            raise UserError(f"data.root: {self.root} {wrong}; give the folder of your images")
+            raise UserError(f"data.root: {self.root} does not exist, or is a file; give the folder of your images")
         return self.root_folder
 
     def describe(self, num_classes: int, splits: str, **facts: Any) -> DatasetInfo:

@@ -41,14 +41,10 @@ def bring(base: Path, name: str, source: str | Path) -> None:
 
 def what_to_fetch(names: Sequence[str], root: str | Path) -> str:
     """One sentence: which archives hold these tasks, and what to run then."""
-    is_imagenet = [name == "decathlon_imagenet" for name in names]
-    archives = [f"{DEVKIT} (24 MB)"]
-    archives += [] if all(is_imagenet) else [f"{DATA} (406 MB)"]
-    archives += [f"{IMAGENET} (6.5 GB, under ImageNet's terms of access)"] if any(is_imagenet) else []
-    run = names[0] if len(names) == 1 else "decathlon"
     return (
-        f"{', '.join(names)}: not below {Path(root) / 'decathlon'}; download {' and '.join(archives)} into a folder "
-        f"of your own and run `lgx data prepare {run} --root {root} --source FOLDER`"
+        f"{', '.join(names)}: not below {Path(root) / 'decathlon'}; download {DEVKIT} (24 MB), {DATA} (406 MB) and "
+        f"for decathlon_imagenet {IMAGENET} (6.5 GB, under ImageNet's terms of access) into a folder of your own, and "
+        f"run `lgx data prepare {names[0] if len(names) == 1 else 'decathlon'} --root {root} --source FOLDER`"
     )
 
 

@@ -106,9 +106,8 @@ def test_absent_archives_say_what_to_download(tmp_path: Path) -> None:
     for part in (preparing.DEVKIT, preparing.DATA, preparing.IMAGENET, "decathlon_ucf101", "--source FOLDER"):
         assert part in sentence
     assert "\n" not in sentence
-    with pytest.raises(UserError, match="lgx data prepare decathlon_dtd") as error:
+    with pytest.raises(UserError, match="lgx data prepare decathlon_dtd"):
         prepare("decathlon_dtd", root=str(tmp_path))
-    assert preparing.IMAGENET not in str(error.value)
 
 
 def test_archives_are_unpacked_and_the_missing_tasks_named(tmp_path, downloads, capsys):
@@ -117,7 +116,6 @@ def test_archives_are_unpacked_and_the_missing_tasks_named(tmp_path, downloads, 
     for task in MADE:
         assert f"decathlon_{task}: 11 train, 1 val, 6 test images at" in shown
     assert "decathlon_aircraft, decathlon_cifar100" in shown
-    assert preparing.IMAGENET not in shown
     assert sorted(p.name for p in (tmp_path / "decathlon" / "data").iterdir()) == ["daimlerpedcls", "dtd", "imagenet12"]
     assert Decathlon("imagenet", root=str(tmp_path)).read("test")[0][0].size == (72, 72)
 
