@@ -1,6 +1,5 @@
 """The table ``labels.csv`` of one or of several labels for each image, and ``MultiLabelFolderData``, which reads it."""
 
-import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -105,16 +104,9 @@ def read_label_table(path: Path) -> LabelTable:
             raise UserError(f"{place}: the split {shortened(split)}, expected {', '.join(SPLITS)}")
         splits.append(split)
         cells.append((place, [row[name] for name in columns]))
-    if not files:
-        raise UserError(f"{path}: has no rows below its header; expected one row per image")
-    if not columns:
-        raise UserError(
-            f"{path}: has no labels; expected {FILE},{LABEL}, {FILE},{LABELS} or {FILE} and a column for each label, "
-            f"and perhaps {SPLIT}"
-        )
-    file, times = Counter(files).most_common(1)[0]
-    if times > 1:
-        raise UserError(f"{path}: names {file} {times} times; give one row per image")
+    doubled = [file for file, times in Counter(files).items() if times > 1]
+    if doubled:
+        raise UserError(f"{path}: names {doubled[0]} several times; give one row per image")
     if columns in ([LABEL], [LABELS]):
         if columns == [LABELS]:
             cells = [(place, [part.strip() for part in cell.split(";") if part.strip()]) for place, (cell,) in cells]
@@ -138,11 +130,7 @@ def _from_names(cells: Sequence[Cells], classes: Sequence[str]) -> NDArray[np.ui
     for row, (place, names) in enumerate(cells):
         for name in names:
             if name not in index:
-                close = difflib.get_close_matches(name, classes, n=1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                raise UserError(
-                    f"{place}: the label {shortened(name)} is not among the labels of the training images{hint}"
-                )
+                raise UserError(f"{place}: the label {shortened(name)} is not among the labels of the training images")
             labels[row, index[name]] = 1
     return labels
 
