@@ -8,7 +8,6 @@ from typing import Literal, Protocol, get_args
 from lightning.pytorch import LightningDataModule
 
 from lgx.core.batch import Batch
-from lgx.core.schema import LINE, shortened
 from lgx.core.task import ImageSize, Kind, Task
 from lgx.errors import UserError
 
@@ -52,11 +51,6 @@ class DatasetInfo:
     class_names: tuple[str, ...] = ()
     kind: Kind = "classification"
     metric: str = "acc"
-
-    def __post_init__(self) -> None:
-        for name in (self.name, *self.class_names):
-            if not LINE.holds(name):
-                raise UserError(f"data: the name {shortened(name)} cannot be printed in one line; rename it")
 
 
 class TrainLoader(Protocol):

@@ -1,8 +1,6 @@
 """Private names of torch and torchvision, with reasons; no other module of this package uses any."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from torch.utils.data import DataLoader
@@ -27,9 +25,3 @@ def labels_of(reader: Any) -> list[int]:
     """Class index of every example of a set that torchvision has opened; the public way may decode every image."""
     labels = next((getattr(reader, name) for name in ("targets", "labels", "_labels") if hasattr(reader, name)), None)
     return [int(label) for _, label in reader._samples] if labels is None else list(labels)
-
-
-def image_files_of(reader: Any) -> list[Path]:
-    """File of every example of a set that torchvision has opened, in order; empty without files."""
-    samples = getattr(reader, "_samples", ())
-    return [Path(os.fspath(file)) for file in getattr(reader, "_image_files", [file for file, _ in samples])]

@@ -29,39 +29,26 @@ def read_lines(path: Path, most: int | None = None) -> list[str]:
     return lines
 
 
-def table_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells, without blanks around them, of each row of a UTF-8 CSV file that is not empty.
-
-    Raises:
-        UserError: If it cannot be read.
-    """
-    reader = csv.reader(read_lines(path))
-    try:
-        for row in reader:
-            if any(cell.strip() for cell in row):
-                yield reader.line_num, [cell.strip() for cell in row]
-    except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; separate the cells by commas") from error
-
-
 def table_records(path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line and cells by column of each row below the header of a CSV file.
+    """Line and cells by column, without blanks around them, of each row below the header of a UTF-8 CSV file.
+
+    Rows of empty cells are left out.
 
     Raises:
         UserError: If it cannot be read, lacks a column of ``wanted``, has two columns of one name, or a row has another
             number of cells.
     """
-    rows = table_rows(path)
-    line, header = next(rows, (1, []))
-    refuse_doubles(header, f"{path}, line {line}")
+    reader = csv.reader(read_lines(path))
+    header = [name.strip() for name in next(reader)]
+    refuse_doubles(header, f"{path}, line 1")
     if not set(wanted) <= set(header):
         shown = shortened(",".join(header))
-        raise UserError(f"{path}, line {line}: the header is {shown}; expected {','.join(wanted)}")
-    for line, row in rows:
+        raise UserError(f"{path}, line 1: the header is {shown}; expected {','.join(wanted)}")
+    for row in filter(any, reader):
         if len(row) != len(header):
             names = ", ".join(header)[:200]
-            raise UserError(f"{path}, line {line}: {len(row)} cells, expected {len(header)} ({names})")
-        yield line, dict(zip(header, row, strict=True))
+            raise UserError(f"{path}, line {reader.line_num}: {len(row)} cells, expected {len(header)} ({names})")
+        yield reader.line_num, dict(zip(header, map(str.strip, row), strict=True))
 
 
 def read_annotations(path: Path, num_classes: int, remedy: str) -> tuple[list[str], list[int]]:

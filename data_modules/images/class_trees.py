@@ -101,15 +101,6 @@ def read_all(folder: Path, where: str, deep: bool = True) -> ImageFiles:
     return ImageFiles(folder, [str(path.relative_to(folder)) for path in images], [0] * len(images), where)
 
 
-def say_unread_folders(folder: Path) -> None:
-    """Report folders beside ``train`` that are no split, such as ``dev`` or ``validation2``."""
-    read = [name for names in TREE_NAMES.values() for name in names]
-    others = sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name not in read)
-    others = [name for name in others if not name.startswith(".")]
-    if others:
-        say_once(f"{folder}: {', '.join(map(ascii, others[:5]))} beside train are ignored; {', '.join(read)} are read")
-
-
 def _say_skipped(folder: Path, unread: Counter[str]) -> None:
     say_once(f"{folder}: {skipped_files(unread)} were skipped; {', '.join(IMAGE_SUFFIXES)} are read")
 

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from data_modules.files.errors import DataError, decoding
-from data_modules.library_internals import image_files_of
+from data_modules.files.errors import decoding
 from data_modules.loading.fingerprint import content_of_files, spread
 from data_modules.splits import Indices
 from lgx.host.images import SOME, ImageReader, opaque, upright
-from lgx.host.safety import error_line, open_undecoded
 
 _DECODED = 16
 """Number of images of a split whose pixels identify it, if they are not separate files."""
@@ -132,13 +130,7 @@ class ImageFiles:
         """The bytes of the file and its suffix if a shard can hold them unchanged, else None."""
         path = self.path(index)
         suffix = {".jpg": "jpg", ".jpeg": "jpg", ".png": "png", ".webp": "webp"}.get(path.suffix.lower())
-        if suffix is None:
-            return None
-        try:
-            open_undecoded(path).close()
-            return path.read_bytes(), suffix
-        except Exception as error:  # a file that is not an image, e.g. behind a link, must not get into the shards
-            raise DataError(f"{self.where}: {path} is not an image ({error_line(error)}); remove it") from error
+        return None if suffix is None else (path.read_bytes(), suffix)
 
     def take(self, indices: Indices, where: str | None = None) -> Self:
         """The files at ``indices``."""
@@ -157,15 +149,10 @@ def source_of(images: Any) -> Any:
 
 
 def files_of(images: Any) -> list[str]:
-    """File of each image, relative to the folder of its split; empty if images are not separate files."""
+    """File of each image, relative to the folder of its split; empty if another library reads them."""
     if isinstance(images, ImageFiles):
         return [Path(os.fsdecode(name)).as_posix() for name in images.names]
-    if isinstance(images, LabeledImages) and type(images) is LabeledImages:
-        files = files_of(images.source)
-        return [files[index] for index in images.indices] if files else []
-    paths = [os.fspath(path) for path in image_files_of(images)]
-    root = os.path.commonpath(paths) if len(paths) > 1 else ""
-    return [Path(os.path.relpath(path, root)).as_posix() for path in paths] if root else []
+    return []
 
 
 def content_of(images: Any) -> Iterator[bytes]:

@@ -9,19 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torchvision.transforms import v2
 
 from data_modules.base import Split, process_of
 from data_modules.images.class_trees import say_once
 from data_modules.images.examples import Images, LabeledImages, content_of, files_of, source_of
 from data_modules.images.pixel_cache import PixelCache, PixelExamples, identity
-from data_modules.images.transforms import Augment, CropFlip, PixelTransforms, train_transform
+from data_modules.images.transforms import Augment, CropFlip, train_transform
 from data_modules.loading.module import DataOptions, SingleSet, check_least
 from data_modules.loading.samplers import BalancedBatchSampler, Batching, TrainBatchSampler, TransformedExamples
 from data_modules.splits import stratified_order
 from lgx.core.batch import Batch
 from lgx.core.eval_transforms import normalized
-from lgx.core.seed import seeded_rng
 from lgx.core.task import (
     AGREEMENT,
     BALANCED,
@@ -31,14 +29,13 @@ from lgx.core.task import (
     Reading,
     ResizeMode,
     Task,
-    height_width,
 )
 from lgx.errors import UserError
 from lgx.host.images import MOST_CHANNELS, ImageReader
 
 _NOT_OF_PIXELS = {
     *("root", "batch_size", "eval_batch_size", "num_workers", "worker_timeout", "seed", "augment", "mean", "std"),
-    *("transforms", "cache_gib", "labels", "balanced", "limit_train", "split_seed", "val_fraction"),
+    *("cache_gib", "labels", "balanced", "limit_train", "split_seed", "val_fraction"),
 }
 """Options that do not change pixels; the images of a split and their paths are compared separately."""
 
@@ -61,10 +58,6 @@ class ImageOptions(DataOptions):
             with flips) for small images; ``resized_crop`` (crops of 8 % to all of the area, with flips) or
             ``randaugment`` (the same with timm's ``rand-m9-mstd0.5-inc1``) for large images. If a mirrored image has
             another class (digits, signs), use ``none`` or ``crop``.
-        transforms: Further transforms of each training image, after ``augment``: a list of torchvision's
-            ``transforms.v2``, e.g. ``[{class_path: RandomRotation, init_args: {degrees: 15}}]``. Input and output are
-            uint8 pixels of the task's size. ``LGX_ALLOW_IMPORTS`` also admits your own subclasses of
-            ``transforms.v2.Transform``.
         mean: Mean of each channel for normalization, in units of pixel value / 255. Default: the mean of the network's
             start if known, else the data set's.
         std: Standard deviation of each channel, in the same units; give both or neither.
@@ -81,7 +74,6 @@ class ImageOptions(DataOptions):
     value_range: tuple[float, float] | None = None
     resize: ResizeMode = "crop"
     augment: Augment = "none"
-    transforms: list[v2.Transform] | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     cache_gib: float = 2.0
@@ -137,16 +129,6 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
 
     _followed_range: tuple[float, ...] = ()
 
-    def check_options(self) -> None:
-        """See :class:`ImageOptions`; the user's transforms must keep the image size."""
-        super().check_options()
-        info = getattr(self, "info", None)  # shards are read later
-        transforms = self.pixel_transforms()
-        if transforms is not None and info is not None:
-            shape = (self.in_chans or info.in_chans, *height_width(self.img_size or info.img_size))
-            with seeded_rng(0):  # finds most mistakes before any data is read
-                transforms(torch.randint(0, 256, shape, dtype=torch.uint8))
-
     @abstractmethod
     def read(self, split: Split) -> Images:
         """Return the examples of one split.
@@ -183,23 +165,18 @@ class ImageDataModule(ImageOptions, SingleSet[Images]):
         seed = self.seed if seed is None else seed
         task = self.task
         augment = self.augment if train else "none"
-        transforms = self.pixel_transforms() if train else None
         if augment in ("resized_crop", "randaugment"):
-            return TransformedExamples(examples, train_transform(task, augment, transforms), seed, random=True)
+            return TransformedExamples(examples, train_transform(task, augment), seed, random=True)
         crop = None if augment == "none" else CropFlip(task.image_shape[1:], flips=augment == "crop_flip")
         if type(examples) is LabeledImages and (cache := self._cache(examples.source)):
-            return PixelExamples(examples, task, crop, seed, cache, examples.indices, transforms)
-        return PixelExamples(examples, task, crop, seed, self._cache(examples), custom=transforms)
+            return PixelExamples(examples, task, crop, seed, cache, examples.indices)
+        return PixelExamples(examples, task, crop, seed, self._cache(examples))
 
     def train_sampler(self, examples: Images, batching: Batching) -> TrainBatchSampler:
         """See :class:`~data_modules.loading.module.SingleSet`; ``balanced`` draws all classes equally often."""
         if not self.balanced:
             return super().train_sampler(examples, batching)
         return BalancedBatchSampler(np.asarray(examples.labels), self.class_counts, batching)
-
-    def pixel_transforms(self) -> PixelTransforms | None:
-        """The user's transforms of training images; None without any."""
-        return PixelTransforms(self.transforms) if self.transforms else None
 
     def collate(self, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
         """Make a batch of transformed examples; normalize pixels here, unless a GPU does it."""

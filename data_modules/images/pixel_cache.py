@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,6 @@ from data_modules.images.transforms import CropFlip
 from data_modules.loading.samplers import Key, TransformedExamples, mix_seed
 from data_modules.splits import Indices
 from lgx.core.eval_transforms import pixel_transform
-from lgx.core.seed import seeded_rng
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.host.cache import cached_file, make_room, stamp
@@ -27,8 +26,6 @@ from lgx.host.files import atomic_path, walk
 from lgx.host.locks import changing
 
 _VERSION = 4
-_CUSTOM = 1
-"""Part of the seed of a user's transforms, so that they differ from the crop's random numbers."""
 
 
 class PixelCache:
@@ -157,7 +154,6 @@ class PixelExamples(TransformedExamples):
         seed: Seed of the augmentation.
         cache: The cache of pixels; None decodes every time.
         positions: Position in the cache of every example; default their own order.
-        own: A further transform of the pixels of each augmented image; None for none.
     """
 
     def __init__(
@@ -168,10 +164,9 @@ class PixelExamples(TransformedExamples):
         seed: int = 0,
         cache: PixelCache | None = None,
         positions: Indices | None = None,
-        custom: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        super().__init__(examples, pixel_transform(task), seed, random=crop is not None or custom is not None)
-        self.crop, self.cache, self.positions, self.custom = crop, cache, positions, custom
+        super().__init__(examples, pixel_transform(task), seed, random=crop is not None)
+        self.crop, self.cache, self.positions = crop, cache, positions
         self.shape = task.image_shape
 
     def __getitem__(self, key: int | Key) -> tuple[Tensor, Any]:
@@ -189,14 +184,9 @@ class PixelExamples(TransformedExamples):
                 self._read(index, place, out)
         if self.crop is not None:
             pixels = self.crop(pixels, [mix_seed(self.seed, epoch, index) for epoch, index in pairs])
-        images = list(torch.from_numpy(pixels).unbind())
-        if self.custom is not None:
-            for number, (epoch, index) in enumerate(pairs):
-                with seeded_rng(mix_seed(self.seed, epoch, index, _CUSTOM)):
-                    images[number] = self.custom(images[number])
         # One class index, or one entry per label.
         classes = [label if np.ndim(label := labels[index]) else int(label) for _, index in pairs]
-        return list(zip(images, classes, strict=True))
+        return list(zip(torch.from_numpy(pixels), classes, strict=True))
 
     def _read(self, index: int, place: int, out: Any) -> None:
         if self.cache is not None and self.cache.read(place, out):

@@ -1,12 +1,10 @@
 """Image transforms, alone or together with masks, from timm's and torchvision's factories."""
 
-import numbers
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
-from jsonargparse.typing import register_type
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from PIL import Image
@@ -15,16 +13,10 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from data_modules.files.errors import DataError
 from lgx.core.eval_transforms import Resize, ToMode, to_tensor
 from lgx.core.eval_transforms import eval_transform as eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.host.safety import error_line
-
-# Argument types of torchvision's transforms that jsonargparse cannot write to a file.
-register_type(numbers.Number, lambda value: value, lambda value: value + 0, type_check=isinstance)
-register_type(torch.dtype, str, lambda name: torch.empty(0, dtype=getattr(torch, name.removeprefix("torch."))).dtype)
 
 Augment = Literal["none", "crop", "crop_flip", "resized_crop", "randaugment"]
 
@@ -66,7 +58,7 @@ def crop_padding(size: tuple[int, int]) -> tuple[int, int]:
     return max(1, size[0] // 8), max(1, size[1] // 8)
 
 
-def train_transform(task: Task, augment: Augment, custom: Callable[[Tensor], Tensor] | None = None) -> "v2.Compose":
+def train_transform(task: Task, augment: Augment) -> "v2.Compose":
     """PIL image -> normalized float tensor (C, H, W) with the chosen augmentation.
 
     ``crop`` pads by an eighth and crops at random, as usual for small images, and ``crop_flip`` also flips.
@@ -76,9 +68,8 @@ def train_transform(task: Task, augment: Augment, custom: Callable[[Tensor], Ten
     Args:
         task: Gives size, channels and normalization.
         augment: The augmentation.
-        custom: A further transform of its result, pixels, uint8 (C, H, W), before they are normalized and erased.
     """
-    tensor = to_tensor(task) if custom is None else [v2.PILToTensor(), custom, *to_tensor(task)[1:]]
+    tensor = to_tensor(task)
     if augment == "none":
         return v2.Compose([ToMode(task.in_chans), Resize(task), *tensor])
     if augment in ("crop", "crop_flip"):
@@ -96,54 +87,8 @@ def train_transform(task: Task, augment: Augment, custom: Callable[[Tensor], Ten
         interpolation="bicubic",
         mean=task.mean,
         std=task.std,
-        separate=custom is not None,
     )
-    if custom is None:
-        return v2.Compose([ToMode(task.in_chans), timm_transform])
-    crop_and_flip, operations, normalize_and_erase = timm_transform
-    pixels = [v2.PILToTensor(), custom, v2.ToDtype(torch.float32, scale=True)]
-    return v2.Compose([ToMode(task.in_chans), crop_and_flip, operations, *pixels, normalize_and_erase])
-
-
-class PixelTransforms:
-    """A user's transforms, one after the other, of the pixels of one image.
-
-    Input is uint8 (C, H, W), and the output must have the same shape. Numbers between 0 and 1 (``ToDtype``) are rounded
-    to pixels, so that the task's normalization applies.
-    """
-
-    def __init__(self, transforms: Sequence[v2.Transform]) -> None:
-        self.transforms = list(transforms)
-
-    def __call__(self, pixels: Tensor) -> Tensor:
-        """Transform one image.
-
-        Raises:
-            UserError: If a transform fails, or the result is not an image of the same shape.
-        """
-        image: Any = pixels
-        for transform in self.transforms:
-            try:
-                image = transform(image)
-            except (MemoryError, UserError):
-                raise
-            except Exception as error:
-                name = type(transform).__name__
-                raise DataError(f"data.transforms: {name} cannot transform an image ({error_line(error)})") from error
-        if not isinstance(image, Tensor) or image.shape != pixels.shape:
-            shape = tuple(image.shape) if isinstance(image, Tensor) else f"a {type(image).__name__}"
-            raise DataError(
-                f"data.transforms: the last transform returns {shape}, expected the shape {tuple(pixels.shape)}; set "
-                "its size, or data.img_size"
-            )
-        image = image.as_subclass(Tensor)  # not a class of v2
-        if image.dtype != torch.uint8 and not (image.is_floating_point() and ((image >= 0) & (image <= 1)).all()):
-            raise DataError(
-                f"data.transforms: the last transform returns {image.dtype} of {image.min():g} to {image.max():g}, "
-                "expected uint8, or numbers between 0 and 1; data.mean and data.std normalize"
-            )
-        result: Tensor = v2.functional.to_dtype(image, torch.uint8, scale=True)
-        return result
+    return v2.Compose([ToMode(task.in_chans), timm_transform])
 
 
 class MaskTransform:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +11,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader, get_worker_info
 
 from data_modules.base import WORKER_TIMEOUT, TaskDataModule, process_of
-from data_modules.loading.samplers import Batching, ResumableLoader, TrainBatchSampler, unpadded_share
+from data_modules.loading.samplers import (
+    Batching,
+    ResumableLoader,
+    TrainBatchSampler,
+    TransformedExamples,
+    unpadded_share,
+)
 from lgx.core.batch import Batch
 from lgx.errors import UserError
 
@@ -23,17 +29,6 @@ def stacked(task: str, examples: Sequence[tuple[Tensor, Any]]) -> Batch:
     """A batch of examples of one task: inputs are tensors of one shape, targets class indices or arrays."""
     inputs, targets = zip(*examples, strict=True)
     return Batch(torch.stack(inputs), torch.as_tensor(np.asarray(targets, np.int64)), task)
-
-
-class Examples(Protocol):
-    """A map-style data set: ``examples[index]`` is one example.
-
-    For training, ``examples[epoch, index]`` is read: the epoch determines the augmentation.
-    :class:`~data_modules.loading.samplers.TransformedExamples` answers both.
-    """
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, key: Any, /) -> Any: ...
 
 
 def shared(collate: Callable[[Any], Any], examples: Any) -> Any:
@@ -88,7 +83,7 @@ def check_share(module: TaskDataModule, size: int, where: str) -> tuple[int, int
 
 def train_loader(
     module: TaskDataModule,
-    examples: Examples,
+    examples: TransformedExamples,
     seed: int,
     collate: Collate | None = None,
     sampler: TrainBatchSampler | None = None,
@@ -100,7 +95,8 @@ def train_loader(
 
     Args:
         module: The data module; its ``batch_size`` and ``num_workers`` count.
-        examples: The training examples, each an input and its target.
+        examples: The training examples, each an input and its target. ``examples[epoch, index]`` is read: the epoch
+            determines the augmentation.
         seed: Seed of the order.
         collate: Makes a batch of examples; by default inputs and targets are stacked.
         sampler: Another order of the batches.
@@ -109,13 +105,14 @@ def train_loader(
         UserError: If the examples do not fill one batch on every process.
     """
     sampler = sampler or TrainBatchSampler(len(examples), train_batching(module, len(examples), seed))
-    options = loader_arguments(module, collate or partial(stacked, module.task.name))
-    return ResumableLoader(examples, batch_sampler=sampler, **options)  # type: ignore[arg-type]
+    collate = collate or partial(stacked, module.task.name)
+    options = loader_options(module.num_workers, collate, module.worker_timeout)
+    return ResumableLoader(examples, batch_sampler=sampler, **options)
 
 
 def eval_loader(
     module: TaskDataModule,
-    examples: Examples,
+    examples: TransformedExamples,
     collate: Collate | None = None,
     sampler: Sequence[int] | None = None,
     batch_size: int | None = None,
@@ -135,14 +132,10 @@ def eval_loader(
     size = batch_size or module.batch_size
     if sampler is None:
         sampler = unpadded_share(len(examples), *check_share(module, len(examples), module.task.name))
-    options = loader_arguments(module, collate or partial(stacked, module.task.name))
+    collate = collate or partial(stacked, module.task.name)
+    options = loader_options(module.num_workers, collate, module.worker_timeout)
     # Keyword arguments only: Lightning rebuilds the loader from them for `lgx predict`.
-    return DataLoader(examples, batch_size=size, sampler=sampler, **options)  # type: ignore[arg-type]
-
-
-def loader_arguments(module: TaskDataModule, collate: Callable[..., Batch]) -> dict[str, Any]:
-    """Arguments of a data module's DataLoader, see :func:`loader_options`."""
-    return loader_options(module.num_workers, collate, module.worker_timeout)
+    return DataLoader(examples, batch_size=size, sampler=sampler, **options)
 
 
 def loader_options(num_workers: int, collate: Callable[..., Any], timeout: int = WORKER_TIMEOUT) -> dict[str, Any]:

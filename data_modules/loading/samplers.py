@@ -153,7 +153,7 @@ class ResumableLoader(DataLoader[Any]):
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         # DataLoader declares its own private iterator type; callers need only a generator.
-        self._epoch, self._batch = self._begin()
+        self._epoch, self._batch = self.batch_sampler.epoch, self.batch_sampler.start
         for batch in until_error(self, super().__iter__()):
             self._batch += 1
             yield batch
@@ -163,41 +163,26 @@ class ResumableLoader(DataLoader[Any]):
         """Batches of an epoch, Lightning's limit applied."""
         return self.batch_sampler.epoch_length
 
-    @property
-    def order(self) -> dict[str, Any]:
-        """What the order of an epoch depends on, besides its seed, by name."""
-        return {"examples": self.batch_sampler.batching.global_batch}
-
-    def _begin(self) -> tuple[int, int]:
-        """Epoch and batch with which an iteration begins."""
-        return self.batch_sampler.epoch, self.batch_sampler.start
-
     def state_dict(self) -> dict[str, int]:
         """The position of the next batch."""
-        return {"epoch": self._epoch, "batch": self._batch, **self.order}
+        return {"epoch": self._epoch, "batch": self._batch, "examples": self.batch_sampler.batching.global_batch}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Continue at ``state``; a state at the end of an epoch is the start of the next one.
 
         Raises:
-            UserError: If the run stopped within an epoch that had another order, e.g. another global batch.
+            UserError: If the run stopped within an epoch of another global batch.
         """
+        sampler = self.batch_sampler
         is_over = state["batch"] >= self.epoch_length
         epoch, batch = (state["epoch"] + 1, 0) if is_over else (state["epoch"], state["batch"])
-        for name, expected in self.order.items():
-            if batch and state.get(name, expected) != expected:
-                raise UserError(self._refusal(name, state[name], expected))
-        self._resume(epoch, batch)
-
-    def _refusal(self, name: str, stored: int, expected: int) -> str:
-        return (
-            f"data.batch_size: the run stopped within an epoch of global batches of {stored}, not {expected}; "
-            f"resume with the same batch_size x processes"
-        )
-
-    def _resume(self, epoch: int, batch: int) -> None:
-        self.batch_sampler.resume_at = (epoch, batch)
-        self.batch_sampler.set_epoch(epoch)
+        if batch and state["examples"] != sampler.batching.global_batch:
+            raise UserError(
+                f"data.batch_size: the run stopped within an epoch of global batches of {state['examples']}, not "
+                f"{sampler.batching.global_batch}; resume with the same batch_size x processes"
+            )
+        sampler.resume_at = (epoch, batch)
+        sampler.set_epoch(epoch)
 
 
 def length_order(lengths: Indices, size: int, generator: torch.Generator) -> list[int]:

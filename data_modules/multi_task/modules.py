@@ -13,7 +13,7 @@ from data_modules.base import Split, TaskDataModule
 from data_modules.catalog import open_set, open_text
 from data_modules.images.module import ImageDataModule, ImageOptions
 from data_modules.images.transforms import Augment
-from data_modules.loading.loaders import batching_of, check_share, loader_arguments
+from data_modules.loading.loaders import batching_of, check_share, loader_options
 from data_modules.loading.module import DataOptions, SingleSet, check_least, copy_options
 from data_modules.loading.samplers import limited, mix_seed
 from data_modules.multi_task import samplers
@@ -160,7 +160,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         sampler = samplers.TaskBatchSampler(sizes, weights, steps, batching, self._lengths(sets))
         seeds = [mix_seed(self.seed, samplers.AUGMENT, name) for name in sets]  # independent of other tasks
         parts = [self.sets[name].transformed(sets[name], True, seed) for name, seed in zip(sets, seeds, strict=True)]
-        options = loader_arguments(self, self._collate)
+        options = loader_options(self.num_workers, self._collate, self.worker_timeout)
         return samplers.TaskLoader(samplers.TaskExamples(parts), batch_sampler=sampler, **options)
 
     def epoch_batches(self, sizes: Sequence[int]) -> int:
@@ -204,7 +204,7 @@ class SeveralSets(DataOptions, MixOptions, TaskDataModule):
         batches = samplers.eval_batches([len(part) for part in parts.values()], self.evaluation_batch, *share)
         self._check_limit(split, len(batches))
         self._check_limit("test", len(self.sets))  # before training
-        options = loader_arguments(self, self._collate)
+        options = loader_options(self.num_workers, self._collate, self.worker_timeout)
         return DataLoader(examples, batch_sampler=batches, **options)
 
     def _check_limit(self, split: Split, batches: int) -> None:

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, ClassVar
 
 from data_modules.base import DatasetInfo, Split
-from data_modules.files.tables import table_records
 from data_modules.images.class_trees import TREE_NAMES, tree_split
 from data_modules.images.examples import ImageFiles, Images, files_of
 from data_modules.images.module import ImageDataModule
@@ -27,9 +26,8 @@ class OwnImages(ImageDataModule):
 
     Args:
         groups: Keep images of one group (patient, place) in one split when validation images are held out. The value is
-            a CSV file with the columns ``file`` (relative to ``root``) and ``group``, or a regular expression with one
-            part in parentheses, e.g. ``(patient[0-9]+)_``. The expression is searched in each image's path below the
-            folder of its split, or in the path in a label table.
+            a regular expression with one part in parentheses, e.g. ``(patient[0-9]+)_``. It is searched in each image's
+            path below the folder of its split, or in the path in a label table.
         name: Name of the task; default: the name of the folder.
         img_size: Side in pixels, or ``[height, width]``; default: the size of the run's network, or 224.
     """
@@ -46,8 +44,7 @@ class OwnImages(ImageDataModule):
             UserError: If it is not a folder.
         """
         if not self.root_folder.is_dir():
-            wrong = "is not a folder" if self.root_folder.exists() else "does not exist"
-            raise UserError(f"data.root: {self.root} {wrong}; give the folder of your images")
+            raise UserError(f"data.root: {self.root} does not exist, or is a file; give the folder of your images")
         return self.root_folder
 
     def describe(self, num_classes: int, splits: str, **facts: Any) -> DatasetInfo:
@@ -58,18 +55,16 @@ class OwnImages(ImageDataModule):
     def check_options(self) -> None:
         """See :class:`~data_modules.loading.module.DataOptions`; ``groups`` must be a pattern with one group."""
         super().check_options()
-        if self.groups is None or self.groups.endswith(".csv"):
+        if self.groups is None:
             return
         try:
             parts = re.compile(self.groups).groups
-            reason = ""
-        except re.error as error:
+        except re.error:
             parts = 0
-            reason = f" ({error})"
         if parts != 1:
             raise UserError(
-                f"data.groups: expected a .csv file, or a regular expression with one part in parentheses as in "
-                f"(patient[0-9]+)_, got {shortened(self.groups)}{reason}"
+                f"data.groups: expected a regular expression with one part in parentheses as in (patient[0-9]+)_, got "
+                f"{shortened(self.groups)}"
             )
 
     def tree(self, split: Split) -> Path | None:
@@ -106,15 +101,9 @@ class OwnImages(ImageDataModule):
 
     def _groups_of(self, files: ImageFiles) -> list[str]:
         """The group of each image."""
-        names = files_of(files)
         option = self.groups or ""
-        if option.endswith(".csv"):
-            table = _read_groups(Path(option) if Path(option).is_file() else self.root_folder / option)
-            below = PurePosixPath(files.folder.relative_to(self.root_folder).as_posix())
-            groups = [table.get(str(below / name), "") for name in names]
-        else:
-            matches = (re.search(option, name) for name in names)
-            groups = [(match and match.group(1)) or "" for match in matches]
+        matches = (re.search(option, name) for name in files_of(files))
+        groups = [(match and match.group(1)) or "" for match in matches]
         without = [index for index, group in enumerate(groups) if not group]
         if without:
             raise UserError(
@@ -134,13 +123,3 @@ def _refuse_damaged(parts: Iterable[ImageFiles]) -> None:
             f"data: {len(damaged):,} of {len(read):,} images cannot be read: {', '.join(damaged[:_NAMED])}{more}; "
             f"restore or remove them"
         )
-
-
-def _read_groups(path: Path) -> dict[str, str]:
-    """The group of each file of a table."""
-    groups: dict[str, str] = {}
-    for line, row in table_records(path, ("file", "group")):
-        file = str(PurePosixPath(row["file"]))
-        if groups.setdefault(file, row["group"]) != row["group"]:
-            raise UserError(f"{path}, line {line}: {shortened(file)} is in two groups; give it one")
-    return groups

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from data_modules.base import Split
-from data_modules.images.class_trees import class_folders, listed_classes, read_all, read_class_tree, say_unread_folders
+from data_modules.images.class_trees import class_folders, listed_classes, read_all, read_class_tree
 from data_modules.images.examples import Images
 from data_modules.own_images.base import OwnImages
 from data_modules.own_images.label_table import TABLE, read_label_table
@@ -44,8 +44,7 @@ class ImageFolderData(OwnImages):
     def __post_init__(self) -> None:
         folder = self.present_root
         train = self.tree("train")
-        listed = listed_classes(folder / "classes.txt")
-        self.table = read_label_table(folder / TABLE, listed) if train is None and (folder / TABLE).is_file() else None
+        self.table = read_label_table(folder / TABLE) if train is None and (folder / TABLE).is_file() else None
         if self.table is not None and not self.table.is_single:
             raise UserError(
                 f"{folder / TABLE}: has no column label; use --data MultiLabelFolderData for several labels"
@@ -55,6 +54,7 @@ class ImageFolderData(OwnImages):
                 f"data.root: {folder} has no folder train/; expected {folder}/train/<class>/<image>, or a table "
                 f"{TABLE} with the columns file and label"
             )
+        listed = listed_classes(folder / "classes.txt")
         self.classes = list(self.table.classes) if self.table else listed or class_folders(train or folder)
         if len(self.classes) < 2:
             raise UserError(
@@ -89,7 +89,6 @@ class ImageFolderData(OwnImages):
         if len(files) == 0:
             raise UserError(f"{name} {split}: no image below {place} (looked for {', '.join(IMAGE_SUFFIXES)})")
         if split == "train":
-            say_unread_folders(self.root_folder)
             present = set(np.unique(files.labels).tolist())
             empty = [folder for label, folder in enumerate(self.classes) if label not in present]
             if empty:
@@ -132,8 +131,6 @@ class UnlabeledFolderData(OwnImages):
             raise UserError(f"{name}: {folder} has no folder test/ beside a folder train/; add it, or only train")
         has_val = train is not None and self.tree("val") is not None
         place = (tree if split == "test" or has_val else train) or folder
-        if train is not None:
-            say_unread_folders(folder)
         files = read_all(place, f"{name} {split}")
         if len(files) == 0:
             raise UserError(f"{name} {split}: no images in {place} or below (looked for {', '.join(IMAGE_SUFFIXES)})")

@@ -1,6 +1,5 @@
 """The table ``labels.csv`` of one or of several labels for each image, and ``MultiLabelFolderData``, which reads it."""
 
-import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from data_modules.base import SPLITS, Split
 from data_modules.files.tables import table_records
-from data_modules.images.class_trees import listed_classes
 from data_modules.images.examples import ImageFiles, Images
 from data_modules.own_images.base import OwnImages
 from data_modules.splits import rarest_labels, stratified_order
@@ -82,14 +80,13 @@ class LabelTable:
         return files
 
 
-def read_label_table(path: Path, listed: Sequence[str] | None = None) -> LabelTable:
+def read_label_table(path: Path) -> LabelTable:
     """Read a table with a header and a row per image, in one of three forms.
 
     ``file,label`` names the class of an image. ``file,labels`` names the labels of an image, separated by semicolons;
     an empty cell means no label. ``file,cat,dog,...`` has a column for each label, with 1 for present, 0 for absent,
     and blank or -1 for unknown. All may have a column ``split`` with train, val or test. Empty lines are skipped.
-    ``listed`` are all labels in index order, the lines of ``classes.txt``; None takes the columns of the third form,
-    else the labels of the training images, sorted by name.
+    The labels are the columns of the third form, else those of the training images, sorted by name.
 
     Raises:
         UserError: If the table cannot be read or is wrong; the sentence names the file and, for a wrong cell, the line.
@@ -107,49 +104,33 @@ def read_label_table(path: Path, listed: Sequence[str] | None = None) -> LabelTa
             raise UserError(f"{place}: the split {shortened(split)}, expected {', '.join(SPLITS)}")
         splits.append(split)
         cells.append((place, [row[name] for name in columns]))
-    if not files:
-        raise UserError(f"{path}: has no rows below its header; expected one row per image")
-    if not columns:
-        raise UserError(
-            f"{path}: has no labels; expected {FILE},{LABEL}, {FILE},{LABELS} or {FILE} and a column for each label, "
-            f"and perhaps {SPLIT}"
-        )
-    file, times = Counter(files).most_common(1)[0]
-    if times > 1:
-        raise UserError(f"{path}: names {file} {times} times; give one row per image")
+    doubled = [file for file, times in Counter(files).items() if times > 1]
+    if doubled:
+        raise UserError(f"{path}: names {doubled[0]} several times; give one row per image")
     if columns in ([LABEL], [LABELS]):
         if columns == [LABELS]:
             cells = [(place, [part.strip() for part in cell.split(";") if part.strip()]) for place, (cell,) in cells]
         elif empty := next((place for place, (cell,) in cells if not cell), None):
             raise UserError(f"{empty}: has no label; name the class of the image")
         of_train = {name for (_, names), split in zip(cells, splits, strict=True) if split == "train" for name in names}
-        classes = _checked_classes(path, listed or sorted(of_train))
-        labels = _from_names(cells, classes, "labels of classes.txt" if listed else "labels of the training images")
+        classes = sorted(of_train)
+        labels = _from_names(cells, classes)
         labels = labels.argmax(axis=1).astype(np.int64) if columns == [LABEL] else labels
     else:
-        if listed is not None and set(listed) != set(columns):
-            other = sorted(set(listed) ^ set(columns))[0]
-            raise UserError(f"{path}: its columns and classes.txt differ, first in {other!r}; make them agree")
-        classes = _checked_classes(path, listed or columns)
-        labels = _from_columns(cells, columns)[:, [columns.index(name) for name in classes]]
-    return LabelTable(path, classes, files, labels, splits)
-
-
-def _checked_classes(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
+        classes = columns
+        labels = _from_columns(cells, columns)
     if len(classes) < 2:
-        raise UserError(f"{path}: expected at least 2 labels, found {len(classes)} {list(classes)}")
-    return tuple(classes)
+        raise UserError(f"{path}: expected at least 2 labels, found {len(classes)} {classes}")
+    return LabelTable(path, tuple(classes), files, labels, splits)
 
 
-def _from_names(cells: Sequence[Cells], classes: Sequence[str], which: str) -> NDArray[np.uint8]:
+def _from_names(cells: Sequence[Cells], classes: Sequence[str]) -> NDArray[np.uint8]:
     labels = np.zeros((len(cells), len(classes)), np.uint8)
     index = {name: k for k, name in enumerate(classes)}
     for row, (place, names) in enumerate(cells):
         for name in names:
             if name not in index:
-                close = difflib.get_close_matches(name, classes, n=1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                raise UserError(f"{place}: the label {shortened(name)} is not among the {which}{hint}")
+                raise UserError(f"{place}: the label {shortened(name)} is not among the labels of the training images")
             labels[row, index[name]] = 1
     return labels
 
@@ -173,8 +154,7 @@ class MultiLabelFolderData(OwnImages):
     unknown. Losses and metrics ignore unknown labels. Paths are relative to ``root``. A column ``split`` may name
     train, val or test; without it all images are training images. Without val images, a share of the training images is
     held out by ``split_seed``, stratified by the rarest label of each image. The labels are the columns. In the first
-    form they are the labels of the training images in alphabetical order. A file ``root/classes.txt`` replaces this
-    order.
+    form they are the labels of the training images in alphabetical order.
 
     Args:
         root: The folder with the table.
@@ -189,7 +169,7 @@ class MultiLabelFolderData(OwnImages):
                 f"data.root: {self.root} has no {TABLE}; expected a table with the header file,labels and a row per "
                 f"image, e.g. images/1.jpg,cat;dog"
             )
-        self.table = read_label_table(table, listed_classes(table.with_name("classes.txt")))
+        self.table = read_label_table(table)
         if self.table.is_single:
             raise UserError(f"{table}: the column label gives each image one class; use --data ImageFolderData")
         splits = "the column split of labels.csv, or all train, with a share of train as val"

@@ -104,10 +104,7 @@ class OfficialData(ImageDataModule):
         name = self.info.name
         if not self.is_present(self.root):
             raise UserError(
-                f"{name}: nothing at {self.folder}; run `lgx data prepare {name} --root {self.root}`"
-                if not self.folder.exists()
-                else f"{name}: {self.folder} does not contain the files of this set; move it away and run `lgx data "
-                f"prepare {name} --root {self.root}`"
+                f"{name}: no files of this set at {self.folder}; run `lgx data prepare {name} --root {self.root}`"
             )
         if split == "test":
             return self._part("test")

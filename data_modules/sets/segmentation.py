@@ -94,14 +94,10 @@ class SegmentationSet(OfficialData):
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": (), "val": (), "test": ()}
 
     def check_options(self) -> None:
-        """See :class:`~data_modules.loading.module.DataOptions`; a user's transforms would not change the masks."""
+        """See :class:`~data_modules.loading.module.DataOptions`; masks are always squashed."""
         super().check_options()
         if self.resize != "crop":
             raise UserError("data.resize: images with masks are always squashed; leave it out")
-        if self.transforms:
-            raise UserError(
-                f"data.transforms: change images of {self.info.name} but not their masks; use data.augment crop_flip"
-            )
 
     @abstractmethod
     def files(self, folder: Path, split: Split) -> list[tuple[Path, Path]]:

@@ -1,7 +1,6 @@
 """Read webdataset shards: tar files of images with their class indices."""
 
 import os
-import re
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -28,8 +27,6 @@ _VERSION = 3
 """Of the kept tables."""
 
 IMAGE_KEYS = ("png", "jpg", "jpeg", "webp")
-_NUMBER = re.compile(rb"[0-9]{1,9}[\r\n]*")
-"""A class index as text; ``int`` would also take ``1_0`` and digits of other scripts."""
 
 Table = NDArray[np.void]
 """Of each example of a shard: its name (``key``), ``offset`` and ``size`` of its image in bytes, and its ``label``."""
@@ -61,18 +58,17 @@ def _read_rows(shard: Shard) -> Iterator[tuple[bytes, int, int, int]]:
 
 
 def _label(sample: dict[str, Any], classes: int) -> int:
-    """Class index of a raw sample: its ``cls``, or ``label`` or ``cls`` in its ``json``; it must have one image."""
+    """Class index of a raw sample: its ``cls``, or ``label`` in its ``json``; it must have one image."""
     place = f"shard {sample['__url__']}: example {sample['__key__']}"
     images = [key for key in IMAGE_KEYS if key in sample]
     if len(images) != 1:
         has = " and ".join(f".{key}" for key in images) or "no image"
         raise DataError(f"{place} has {has}, expected one image, {', '.join(IMAGE_KEYS)}; write it again")
-    about = sample
-    if "cls" not in sample and "json" in sample:
-        about = parse_json(sample["json"], place, "write it again")
-    label = next((about[key] for key in ("cls", "label") if key in about), None) if isinstance(about, dict) else None
-    if isinstance(label, bytes) and _NUMBER.fullmatch(label):
-        label = int(label)
+    if "cls" in sample:
+        label = int(sample["cls"])
+    else:
+        about = parse_json(sample["json"], place, "write it again") if "json" in sample else {}
+        label = about.get("label") if isinstance(about, dict) else None
     if type(label) is not int or not 0 <= label < classes:
         has = "no label" if label is None else f"the label {shortened(label)}"
         raise DataError(

@@ -1,10 +1,10 @@
-"""Unpack or link the Visual Decathlon from its official archives, task by task."""
+"""Unpack the Visual Decathlon from its official archives, task by task."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from data_modules.files.archives import link, unpack
+from data_modules.files.archives import unpack
 from lgx.errors import UserError
 
 DEVKIT = "http://www.robots.ox.ac.uk/~vgg/share/decathlon-1.0-devkit.tar.gz"
@@ -13,56 +13,38 @@ IMAGENET = "https://image-net.org/data/decathlon-1.0-data-imagenet.tar"
 
 
 def bring(base: Path, name: str, source: str | Path) -> None:
-    """Bring what ``source`` holds of a task to its place, where it is not there yet.
+    """Unpack what the official archives in ``source`` hold of a task to its place, where it is not there yet.
 
     Every task becomes a folder ``base/data/<name>`` of its own, all or nothing, so that ImageNet, which has an archive
-    of its own, can be added later. ``source`` is a folder with the official archives, or with their unpacked
-    ``annotations`` and ``data``, which are then linked.
+    of its own, can be added later.
 
     Raises:
-        UserError: If ``source`` holds nothing of the Decathlon, or an archive is damaged.
+        UserError: If ``source`` lacks the devkit, or an archive is damaged.
     """
     folder = Path(source)
-    if not folder.is_dir():
-        raise UserError(f"source: {folder} is not a folder; give the folder that holds the Decathlon's archives")
-    tree = next((f for f in (folder, folder / "decathlon-1.0") if (f / "annotations").is_dir()), None)
-    if tree is not None:
-        for part in ("annotations", f"data/{name}"):
-            if (tree / part).is_dir() and not (base / part).exists():
-                link(tree / part, base / part)
-        return
+    devkit, common, imagenet = (folder / Path(url).name for url in (DEVKIT, DATA, IMAGENET))
     if not (base / "annotations").is_dir():
-        devkit = folder / Path(DEVKIT).name
         if not devkit.exists():
-            raise UserError(
-                f"source: {folder} has neither {devkit.name} nor a folder annotations/; the devkit holds the labels of "
-                f"all tasks; download it from {DEVKIT}"
-            )
+            raise UserError(f"source: {devkit} with the labels of all tasks does not exist; download it from {DEVKIT}")
         _unpack(devkit, "decathlon-1.0/annotations", base / "annotations")
     place = base / "data" / name
-    archive_of_task = folder / (Path(IMAGENET).name if name == "imagenet12" else f"{name}.tar")
-    common = folder / Path(DATA).name
     if place.exists():
         return
-    if archive_of_task.exists():
-        _unpack(archive_of_task, name, place)
-    elif common.exists():
+    if name == "imagenet12" and imagenet.exists():
+        _unpack(imagenet, name, place)
+    elif name != "imagenet12" and common.exists():
         with TemporaryDirectory(dir=base) as unpacked:
             unpack(common, Path(unpacked))
-            for archive in Path(unpacked).rglob(archive_of_task.name):
+            for archive in Path(unpacked).rglob(f"{name}.tar"):
                 _unpack(archive, name, place)
 
 
 def what_to_fetch(names: Sequence[str], root: str | Path) -> str:
     """One sentence: which archives hold these tasks, and what to run then."""
-    is_imagenet = [name == "decathlon_imagenet" for name in names]
-    archives = [f"{DEVKIT} (24 MB)"]
-    archives += [] if all(is_imagenet) else [f"{DATA} (406 MB)"]
-    archives += [f"{IMAGENET} (6.5 GB, under ImageNet's terms of access)"] if any(is_imagenet) else []
-    run = names[0] if len(names) == 1 else "decathlon"
     return (
-        f"{', '.join(names)}: not below {Path(root) / 'decathlon'}; download {' and '.join(archives)} into a folder "
-        f"of your own and run `lgx data prepare {run} --root {root} --source FOLDER`"
+        f"{', '.join(names)}: not below {Path(root) / 'decathlon'}; download {DEVKIT} (24 MB), {DATA} (406 MB) and "
+        f"for decathlon_imagenet {IMAGENET} (6.5 GB, under ImageNet's terms of access) into a folder of your own, and "
+        f"run `lgx data prepare {names[0] if len(names) == 1 else 'decathlon'} --root {root} --source FOLDER`"
     )
 
 

@@ -89,11 +89,9 @@ class TextFiles(OwnTexts, TokenSet[Sequences]):
             part = whole if split in files and split != "train" else self._part(whole, files, split)
             sequences[split] = self._packed(part, keeps_rest=split != "train")
             if not len(sequences[split]):
-                remedy = "lower data.max_len" if len(part) else f"add a file {split}.*, or change data.val_fraction"
-                remedy += "" if len(whole) > 1 else "; an empty line ends a document of a .txt file"
                 raise UserError(
                     f"data {self.info.name}: the {split} split has {len(part):,} of {len(whole):,} documents, which "
-                    f"are less than one sequence of {self.text_length} tokens; add texts, or {remedy}"
+                    f"are less than one sequence of {self.text_length} tokens; add texts, or lower data.max_len"
                 )
         return sequences
 

@@ -22,7 +22,7 @@ from data_modules.files.tables import read_lines
 from data_modules.loading.fingerprint import spread
 from data_modules.loading.module import DataOptions, ExamplesT, SingleSet, check_least
 from data_modules.loading.samplers import Batching, LengthBatchSampler, TransformedExamples, length_order
-from data_modules.splits import Indices, rarest_labels, stratified_order, stratified_split
+from data_modules.splits import Indices, stratified_order, stratified_split
 from data_modules.text.rows import labeled, library, read_files, read_hub
 from data_modules.text.tokenizer import config_size, description_of, load_tokenizer, padded, size_of
 from lgx.core.batch import Batch
@@ -39,7 +39,7 @@ class Texts:
 
     Attributes:
         rows: What the tokenizer gives for each text, as a data set of the package datasets.
-        labels: Class indices, int64, (N,), or labels, (N, K).
+        labels: Class indices, int64, (N,).
         lengths: Tokens of each text, (N,).
     """
 
@@ -56,11 +56,6 @@ class Texts:
     def take(self, indices: Indices) -> "Texts":
         """The texts at ``indices``."""
         return Texts(self.rows.select(indices), self.labels[indices], self.lengths[indices])
-
-    @property
-    def strata(self) -> Indices:
-        """The class of each text, of several labels the rarest, (N,)."""
-        return self.labels if self.labels.ndim == 1 else rarest_labels(self.labels)
 
 
 @dataclass(eq=False, repr=False)
@@ -204,13 +199,13 @@ class TextDataModule(TokenSet[Texts]):
         texts: dict[Split, Texts] = {split: self._tokenized(self.read(split), split) for split in stored}
         for split in absent if "train" in texts else ():
             train = texts["train"]
-            kept, held = stratified_split(train.strata, self.val_fraction, self.split_seed)
+            kept, held = stratified_split(train.labels, self.val_fraction, self.split_seed)
             texts |= {"train": train.take(kept), split: train.take(held)}
         return {split: self.refuse_empty(texts[split], split) for split in {*splits, *stored}}
 
     def first(self, examples: Texts, count: int, split: Split) -> Texts:
         """The first ``count`` examples of a class-stratified, seeded draw."""
-        return examples.take(stratified_order(examples.strata, self.split_seed)[:count])
+        return examples.take(stratified_order(examples.labels, self.split_seed)[:count])
 
     def content(self, examples: Texts) -> Iterable[bytes]:
         """All labels and lengths, and the tokens of 2,000 texts, evenly spread."""

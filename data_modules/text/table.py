@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from data_modules.base import Split
+from data_modules.images.class_trees import in_order
 from data_modules.text.module import OwnTexts, TextDataModule
-from data_modules.text.rows import labeled, library, read_files, read_texts, split_files
+from data_modules.text.rows import labeled, read_files, read_texts, split_files
 from lgx.core.task import AGREEMENT
 from lgx.errors import UserError
 
@@ -49,59 +48,43 @@ class TextTable(TableTexts):
     A word in a path names its split: ``train.csv``, ``dev.csv``, ``test/a.parquet``. Without files for validation or
     test, ``val_fraction`` of the training rows is held out for each, stratified by class.
 
-    Classes are the values of the column ``label`` in the training files, in the order of numbers or of the alphabet.
-    With ``labels`` a text has any number of labels: a list, or names separated by semicolons.
+    Classes are the values of the column ``label`` in the training files, in the order of whole numbers or of the
+    alphabet.
 
     Args:
         label: Column with one class for each text.
-        labels: Column with several labels for each text, instead of ``label``.
     """
 
     label: str = "label"
-    labels: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        about = {"kind": "multilabel", "metric": "map"} if self.labels else {"kind": "text", "metric": "acc"}
-        self.info = self.describe(len(self.classes), class_names=self.classes, **about)
+        self.info = self.describe(len(self.classes), class_names=self.classes, kind="text")
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes, or of the labels, in index order."""
-        column = self.labels or self.label
+        """Names of the classes, in index order."""
+        column = self.label
         rows = read_files(self.paths["train"], [column])
-        wrong = [] if self.labels else [row for row, value in enumerate(rows[column], 1) if _is_no_class(value)]
+        wrong = [row for row, value in enumerate(rows[column], 1) if _is_no_class(value)]
         if wrong:
             raise UserError(
                 f"{self.root}, row {wrong[0]}: has no class in column {column!r}; correct or remove the row"
             )
-        values = {name for value in rows[column] for name in (_names(value) if self.labels else [str(value)])}
-        if len(values) == len(rows) > 2 and not self.labels:
-            raise UserError(
-                f"{self.root}: in column {column!r} every row is another class; name the column of the classes"
-            )
+        values = {str(value) for value in rows[column]}
         if not 2 <= len(values) <= _MOST_CLASSES:
             raise UserError(
                 f"{self.root}: column {column!r} has {len(values):,} different values, expected 2 to {_MOST_CLASSES:,} "
                 f"classes; name the column of the classes with data.label"
             )
-        return tuple(sorted(values, key=_place))
+        return tuple(in_order(values))
 
     def read(self, split: Split) -> Any:
         """See :class:`~data_modules.text.module.TextDataModule`."""
         place = ", ".join(map(str, self.paths[split][:3]))
         index = {name: k for k, name in enumerate(self.classes)}
-        rows = read_files(self.paths[split], [*self.columns, self.labels or self.label])
-        if self.labels is None:
-            return labeled(rows, self.columns, self.label, index, place)
-        texts = _of_one_class(rows, self.columns, place)
-        marks = np.zeros((len(rows), len(index)), np.int64)
-        for row, value in enumerate(rows[self.labels]):
-            for name in _names(value):
-                if name not in index:
-                    raise UserError(f"{place}, row {row + 1}: the label {name[:50]!r} is not among the training labels")
-                marks[row, index[name]] = 1
-        return library().Dataset.from_dict({**texts.remove_columns("label").to_dict(), "label": marks.tolist()})
+        rows = read_files(self.paths[split], [*self.columns, self.label])
+        return labeled(rows, self.columns, self.label, index, place)
 
 
 @dataclass(eq=False, repr=False)
@@ -119,29 +102,11 @@ class UnlabeledTexts(TableTexts):
     def read(self, split: Split) -> Any:
         """See :class:`~data_modules.text.module.TextDataModule`; all texts are of class 0."""
         columns, rows = read_texts(self.paths[split], self.columns)
-        texts = _of_one_class(rows, columns, ", ".join(map(str, self.paths[split][:3])))
+        place = ", ".join(map(str, self.paths[split][:3]))
+        texts = labeled(rows.add_column("_one", ["0"] * len(rows)), columns, "_one", {"0": 0}, place)
         return texts.filter(str.strip, input_columns="text")
-
-
-def _of_one_class(rows: Any, columns: Sequence[str], place: str) -> Any:
-    """Checked rows, all of class 0."""
-    return labeled(rows.add_column("_one", ["0"] * len(rows)), columns, "_one", {"0": 0}, place)
-
-
-def _names(value: Any) -> list[str]:
-    """The labels of a cell: a list, or names between semicolons."""
-    parts = value if isinstance(value, list) else str("" if value is None else value).split(";")
-    return [name for part in parts if (name := str(part).strip())]
 
 
 def _is_no_class(value: Any) -> bool:
     """Whether a cell is empty, not a number, or has several values."""
     return value is None or isinstance(value, list | dict) or value != value or not str(value).strip()
-
-
-def _place(name: str) -> tuple[bool, float, str]:
-    """Numbers first, in their order, then names."""
-    try:
-        return False, float(name), name
-    except ValueError:
-        return True, 0.0, name

@@ -22,15 +22,14 @@ from lgx.training.lightning_internals import option_strings
 
 _PACKAGES = (
     "lgx.methods", "lgx.initialization", "lgx.components.optim", "data_modules",
-    "torchvision.transforms.v2", "torch.optim", "torch.optim.lr_scheduler", "timm.optim",
+    "torch.optim", "torch.optim.lr_scheduler", "timm.optim",
     "lightning.fabric.plugins", "lightning.pytorch.accelerators", "lightning.pytorch.callbacks",
     "lightning.pytorch.loggers", "lightning.pytorch.plugins", "lightning.pytorch.profilers",
     "lightning.pytorch.strategies",
 )  # fmt: skip
 """Packages whose classes a configuration may name."""
 _LISTED = (
-    "lgx, data_modules, torch.optim, timm.optim, torchvision.transforms.v2, or lightning's callbacks, loggers, "
-    "plugins, profilers, strategies"
+    "lgx, data_modules, torch.optim, timm.optim, or lightning's callbacks, loggers, plugins, profilers, strategies"
 )
 _admitted: list[str] = []
 """Further packages that are admitted now; jsonargparse keeps those of an earlier call."""

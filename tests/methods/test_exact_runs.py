@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import yaml
 from torch.testing import assert_close
 
 from tests.support.command_line import arguments, lgx
@@ -14,11 +13,6 @@ TEMPLATES = ["--model.number=2", "--model.size=8"]
 NESTED = ["--model.least_depth=1", "--data.labels=false", "--model.ancestor={ancestor}/final.learngene.safetensors"]
 BACKBONES = ["--model.sizes=[depth=2]", "--data.labels=false", "--model.ancestor={ancestor}"]
 FAMILY = ["--model.ancestor={ancestor}", "--model.sizes=[depth=2]"]
-TRANSFORMS = [
-    {"class_path": "RandomRotation", "init_args": {"degrees": 15}},
-    {"class_path": "torchvision.transforms.v2.ColorJitter", "init_args": {"brightness": 0.2}},
-]
-OWN = f"--data.transforms={yaml.safe_dump(TRANSFORMS, default_flow_style=True, width=1000).strip()}"
 
 
 @pytest.mark.parametrize(
@@ -26,7 +20,7 @@ OWN = f"--data.transforms={yaml.safe_dump(TRANSFORMS, default_flow_style=True, w
     [
         ("TLEG", ["--model.drop_path_rate=0.2"]),
         ("WAVE", TEMPLATES),
-        ("Ancestor", ["--data.augment=crop_flip", OWN]),
+        ("Ancestor", ["--data.augment=crop_flip"]),
         ("Nested", NESTED),
         ("Backbones", BACKBONES),
         ("Family", [*FAMILY, "--model.drop_path_rate=0.2"]),

@@ -88,7 +88,7 @@ UNCOUNTED = {
         "data.worker_timeout",
     ],
     "which random draw": ["data.groups", "data.seed", "data.split_seed", "seed_everything"],
-    "changes the recorded inputs alone": ["data.augment", "data.resize", "data.transforms", "data.value_range"],
+    "changes the recorded inputs alone": ["data.augment", "data.resize", "data.value_range"],
     "what is saved or measured": ["checkpoint", "overwrite", "save_every", "test_end", "test_start", "untrained"],
     "of the command line": ["config", "help", "trainer"],
 }

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from lightning.pytorch.cli import LightningArgumentParser
-from torchvision.transforms import v2
 
 import data_modules
 from data_modules import CIFAR10, CoLA, ImageDataModule, MultiTask, MultiText, PocketDecathlon
@@ -50,13 +49,12 @@ def test_an_option_out_of_range_is_refused(kind: Any, option: str, value: float,
 
 
 def test_members_of_several_sets_take_over_the_options() -> None:
-    options = {"img_size": 24, "augment": "crop_flip", "limit_train": 7, "transforms": [v2.RandomInvert()]}
+    options = {"img_size": 24, "augment": "crop_flip", "limit_train": 7}
     several = MultiTask(("cifar10", "imagenet"), "somewhere", **options)
     for member in several.sets.values():
         assert isinstance(member, ImageDataModule)
         assert (member.root, member.task.img_size, member.augment) == ("somewhere", 24, "crop_flip")
         assert (member.limit_train, member.val_fraction) == (7, 0.1)
-        assert [type(own) for own in member.transforms] == [v2.RandomInvert]
     own = MultiTask(("cifar10", "dtd"), "somewhere", augment="crop_flip", augment_of={"dtd": "crop"})
     images = {name: member for name, member in own.sets.items() if isinstance(member, ImageDataModule)}
     assert {name: member.augment for name, member in images.items()} == {"cifar10": "crop_flip", "dtd": "crop"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from data_modules import CIFAR10, FER2013, FashionMNIST, ImageDataModule, ImageFolderData
 from data_modules.catalog import infos, open_set
-from data_modules.images.examples import ImageFiles, LabeledImages
+from data_modules.images.examples import ImageFiles
 from data_modules.own_images import base
 from data_modules.registry import IMAGE_SETS
 from data_modules.splits import grouped_split, stratified_order, stratified_split
@@ -143,18 +143,3 @@ def test_every_prefix_of_the_stratified_order_contains_all_classes(labels: list[
     classes = len(set(labels))
     assert sorted(order) == list(range(len(labels)))
     assert len({labels[i] for i in order[:classes]}) == classes
-
-
-def test_the_files_of_predictions_are_those_of_the_test_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_data.dtd(tmp_path, monkeypatch)
-    known = IMAGE_SETS["dtd"](root=str(tmp_path))
-    known.setup("predict")
-    images = known.examples("test")
-    assert isinstance(images, LabeledImages)
-    paths = [images.source._image_files[index] for index in images.indices]
-    assert [name.split("/")[-1] for name in known.predict_files] == [Path(path).name for path in paths]
-    assert len(set(known.predict_files)) == len(images)
-    fake_data.cifar10(tmp_path, monkeypatch)
-    unknown = IMAGE_SETS["cifar10"](root=str(tmp_path))
-    unknown.setup("predict")
-    assert list(unknown.predict_files) == []

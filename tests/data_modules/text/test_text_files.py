@@ -136,7 +136,7 @@ def test_files_of_a_split_are_that_split(tmp_path, vocabulary):
     assert all(ids in whole for ids, _ in part.examples("train"))
     alone = opened(tmp_path / "set/train-00000.jsonl", vocabulary, val_fraction=0, stages=("fit",))
     assert alone.task.name == "train-00000"
-    with pytest.raises(UserError, match=r"the test split has 0 of 60 documents.*add a file test\.\*"):
+    with pytest.raises(UserError, match=r"the test split has 0 of 60 documents"):
         alone.setup("test")
 
 

@@ -73,26 +73,10 @@ def test_splits_have_the_names_of_datasets_in_any_case_and_a_test_file_never_tra
     assert sizes(opened(tmp_path / "set", words)) == counts
 
 
-def test_several_labels_are_lists_or_names_between_semicolons(tmp_path, words):
-    texts = [f"the cat {k}" for k in range(40)]
-    labels = [[name for name, n in (("a", 2), ("b", 3), ("c", 5)) if k % n == 0] for k in range(40)]
-    lines = "".join(json.dumps({"text": t, "tags": each}) + "\n" for t, each in zip(texts, labels, strict=True))
-    (tmp_path / "tags.jsonl").write_text(lines)
-    write_csv(
-        tmp_path / "tags.csv", [(t, ";".join(each)) for t, each in zip(texts, labels, strict=True)], ("text", "tags")
-    )
-    found = [opened(tmp_path / f"tags.{form}", words, labels="tags") for form in ("jsonl", "csv")]
-    assert found[0].task.class_names == found[1].task.class_names == ("a", "b", "c")
-    assert found[0].task.kind == "multilabel"
-    assert (found[0].examples("train").labels == found[1].examples("train").labels).all()
-    assert next(iter(found[0].train_dataloader())).targets.shape == (4, 3)
-
-
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
         (ROWS, {"label": "nothing"}, r"reviews.csv: no column 'nothing' among text, stars"),
-        (ROWS, {"label": "text"}, "every row is another class"),
         (ROWS[:1], {}, "has 1 different values, expected 2 to"),
         (ROWS, {"text": "text,stars,x"}, "expected one column or two"),
         (ROWS, {"text": "text,text"}, "expected one column or two"),
