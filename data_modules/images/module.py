@@ -63,8 +63,8 @@ class ImageOptions(DataOptions):
             another class (digits, signs), use ``none`` or ``crop``.
         transforms: Further transforms of each training image, after ``augment``: a list of torchvision's
             ``transforms.v2``, e.g. ``[{class_path: RandomRotation, init_args: {degrees: 15}}]``. Input and output are
-            uint8 pixels of the task's size. ``LGX_ALLOW_IMPORTS`` also admits your own subclasses of
-            ``transforms.v2.Transform``.
+            uint8 pixels of the task's size. Your own subclasses of ``transforms.v2.Transform`` are named by their
+            class paths.
         mean: Mean of each channel for normalization, in units of pixel value / 255. Default: the mean of the network's
             start if known, else the data set's.
         std: Standard deviation of each channel, in the same units; give both or neither.

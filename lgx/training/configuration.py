@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ActionYesNo, Namespace
+from jsonargparse import ActionYesNo, Namespace, set_parsing_settings
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser
@@ -31,7 +31,7 @@ from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.lightning_internals import read_whole_numbers_first
-from lgx.training.parsing import LINKED, ConfigFile, DroppedOptions, parse, restrict_imports, underscored
+from lgx.training.parsing import LINKED, ConfigFile, DroppedOptions, parse, underscored
 from lgx.training.trainer_parts import FOLLOW_RUN
 
 REFUSED = "the configuration contains an invalid value"
@@ -99,13 +99,13 @@ class RunParser(LightningArgumentParser):
 
 
 def make_parser(command: str, extra: type | None = None) -> RunParser:
-    """The parser of a training command; it accepts class paths of known classes only.
+    """The parser of a training command.
 
     A process makes each parser once, because this takes a tenth of the time of a short run.
     """
     silence_expected_warnings()
     registry.load_all()
-    restrict_imports()
+    set_parsing_settings(import_path_denylist=[])  # refuses what jsonargparse's own list denies, instead of a warning
     return _new_parser(command, extra)
 
 

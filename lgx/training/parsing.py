@@ -1,10 +1,7 @@
-"""Parse command lines with jsonargparse: classes of known packages, one sentence for any mistake."""
+"""Parse command lines with jsonargparse: one sentence for any mistake."""
 
 import difflib
-import importlib
-import inspect
 import logging
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -12,56 +9,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import yaml
-from jsonargparse import ActionConfigFile, ArgumentError, Namespace, set_dumper, set_parsing_settings
+from jsonargparse import ActionConfigFile, ArgumentError, Namespace, set_dumper
 
 from lgx.errors import UserError
 from lgx.host import launcher
 from lgx.host.safety import read_yaml
-from lgx.methods import registry
 from lgx.training.lightning_internals import option_strings
-
-_PACKAGES = (
-    "lgx.methods", "lgx.initialization", "lgx.components.optim", "data_modules",
-    "torchvision.transforms.v2", "torch.optim", "torch.optim.lr_scheduler", "timm.optim",
-    "lightning.fabric.plugins", "lightning.pytorch.accelerators", "lightning.pytorch.callbacks",
-    "lightning.pytorch.loggers", "lightning.pytorch.plugins", "lightning.pytorch.profilers",
-    "lightning.pytorch.strategies",
-)  # fmt: skip
-"""Packages whose classes a configuration may name."""
-_LISTED = (
-    "lgx, data_modules, torch.optim, timm.optim, torchvision.transforms.v2, or lightning's callbacks, loggers, "
-    "plugins, profilers, strategies"
-)
-_admitted: list[str] = []
-"""Further packages that are admitted now; jsonargparse keeps those of an earlier call."""
-
-
-def restrict_imports() -> None:
-    """Let configurations name classes of known packages only: a foreign one could run code, as an import already does.
-
-    ``LGX_ALLOW_IMPORTS=mypackage,other`` admits further packages.
-    """
-    admitted = [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
-    methods = {value.__module__.partition(".")[0] for value in registry.method_classes().values()} - {"lgx"}
-    try:
-        set_parsing_settings(
-            import_path_denylist=["*", *{*_admitted} - {*admitted}],
-            import_path_allowlist=[*_PACKAGES, "lightning.Callback", *methods, *admitted],
-        )
-    except ValueError as error:
-        raise UserError(f"LGX_ALLOW_IMPORTS: {' '.join(str(error).split())}") from error
-    _admitted[:] = admitted
-
-
-def _class_names() -> list[str]:
-    """Names of the classes that a configuration may name without their module."""
-    return [
-        name
-        for package in _PACKAGES
-        for name, value in vars(importlib.import_module(package)).items()
-        if inspect.isclass(value)
-    ]
-
 
 _CLASS_FIRST = "give the class before its options"
 _KINDS = re.compile(r"\s+(Subclass types expect|- a (class path|dict) )")
@@ -145,12 +98,8 @@ def _explain(message: str, options: Sequence[str]) -> str:
     deepest = max(range(len(lines)), key=lambda number: len(lines[number]) - len(lines[number].lstrip()))
     place = ".".join(re.findall(r'Parser key "([^"]+)"', "\n".join(lines[: deepest + 1])))
     reason = lines[deepest].rpartition("callable class: ")[2].partition(". Got value: Namespace")[0].strip(" -")[:400]
-    refused = re.search(r"Importing '([^']+)' is not allowed", message)
-    if refused:
-        of_base = refused[1] in ("lgx.methods.Method", "lgx.initialization.Initializer")
-        reason = _CLASS_FIRST if of_base else _denied(refused[1])
-    elif unknown := re.match(r"Expected a dot import path string: (\w+)$", reason):
-        reason = f"class {unknown[1]!r} is unknown{_similar(unknown[1], _class_names())}"
+    if unknown := re.match(r"Expected a dot import path string: (\w+)$", reason):
+        reason = f"class {unknown[1]!r} is unknown; see --help for the classes"
     elif reason.endswith("is abstract"):
         value = re.search(r"Given value: ([\w.]+)$", message, re.MULTILINE)
         reason = f"{reason}, got {value[1]}" if value else _CLASS_FIRST
@@ -170,14 +119,6 @@ def _explain(message: str, options: Sequence[str]) -> str:
 def _similar(name: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.7)
     return f"; did you mean {' or '.join(close)}?" if close else ""
-
-
-def _denied(path: str) -> str:
-    package = path.partition(".")[0]
-    return (
-        f"importing {path} is not allowed; a class path names a class of {_LISTED}; "
-        f"LGX_ALLOW_IMPORTS={package} also admits {package}, if you wrote it or trust it"
-    )
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

@@ -45,7 +45,6 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "my_data.py").write_text(f"{EXAMPLE}\n{SHORT}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "my_data")
     yield tmp_path
     sys.modules.pop("my_data", None)
 
@@ -59,9 +58,9 @@ def run(command: str, name: str, *options: str, data: str = "CsvImages") -> Resu
     return lgx(*words(command, name, *options, data=data))
 
 
-def environment(packages: str = "my_data") -> dict[str, str]:
+def environment() -> dict[str, str]:
     """For another process in the working folder."""
-    return {"PYTHONPATH": os.pathsep.join([".", str(ROOT)]), "LGX_ALLOW_IMPORTS": packages, "OMP_NUM_THREADS": "1"}
+    return {"PYTHONPATH": os.pathsep.join([".", str(ROOT)]), "OMP_NUM_THREADS": "1"}
 
 
 def weights(name: str) -> dict[str, torch.Tensor]:
@@ -76,7 +75,7 @@ def test_the_example_trains_tests_and_resumes_bit_for_bit(photos: Path) -> None:
     assert whole.code == 0, whole.err
     assert {row.split for row in read_rows("runs/test/whole/seed0/results.csv")} == {"train", "val", "test"}
     kill = ["--trainer.callbacks+=tests.support.probes.KillAt", "--trainer.callbacks.step=4"]  # in the second epoch
-    killed = python("-m", "lgx", *words("fit", "parts", "--save_every=1", *kill), **environment("my_data,tests"))
+    killed = python("-m", "lgx", *words("fit", "parts", "--save_every=1", *kill), **environment())
     assert killed.returncode == -9, killed.stderr
     resumed = run("fit", "parts", "--ckpt_path=last", "--save_every=1", "--data.num_workers=1")
     assert resumed.code == 0, resumed.err

@@ -18,8 +18,8 @@ def test_a_missing_test_split_is_reported_before_training(images, tmp_path):
 
 
 MISTAKES = {
-    "--model=Ancestorr": "model: class 'Ancestorr' is unknown; did you mean Ancestor?",
-    "--trainer.callbacks+=EarlyStoping": "class 'EarlyStoping' is unknown; did you mean EarlyStopping?",
+    "--model=Ancestorr": "model: class 'Ancestorr' is unknown",
+    "--trainer.callbacks+=EarlyStoping": "class 'EarlyStoping' is unknown",
     "--trainer.logger=[CSVLogger,WandLogger]": "trainer.logger: ",
     "--lerngene x": "unrecognized arguments: --lerngene",
     "--max_epochs=3": "--max_epochs=3; did you mean --trainer.max_epochs?",
@@ -29,8 +29,7 @@ MISTAKES = {
     "--model.scheduler=CosineAnnealingLR --model.scheduler.T_max=x": "model.scheduler.T_max: ",
     "--model.optimizer.lrr=1": "model.optimizer: Option 'lrr' is not accepted",
     "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "trainer.logger: Option 'proyect' is not",
-    "--model=subprocess.Popen": "importing subprocess.Popen is not allowed",
-    "--trainer.logger=os.system": "trainer.logger: importing os.system is not allowed",
+    "--model=subprocess.Popen": "Importing 'subprocess.Popen' is not allowed",
     "--trainer.callbacks+=EarlyStopping --trainer.callbacks.patence=1": "trainer.callbacks: Option 'patence'",
     "--test_end=maybe": "invalid _boolean_type value: 'maybe'",
     "--trainer.max_epochs=abc": "trainer.max_epochs: Expected a <class 'int'>, got abc",
