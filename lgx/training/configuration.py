@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib import resources
-from itertools import pairwise
 from operator import attrgetter
 from typing import Any, ClassVar, cast
 
@@ -138,13 +137,11 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
 
 def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     """Parse a command line and the configuration files that it names; print the options that a class replaces."""
-    for word, after in pairwise([*underscored(argv), ""]):
-        option, _, value = word.partition("=")
+    for word in underscored(argv):
+        option = word.partition("=")[0]
         linked = option.removeprefix("--")
         if linked in LINKED:
             raise UserError(f"{option}: follows {LINKED[linked]}; leave it out")
-        if option in ("--model.optimizer", "--model.scheduler"):
-            check_class(option, value or after)
     _DROPPED.printed.clear()
     config = parse(parser, argv)
     for name in ("optimizer", "scheduler"):
@@ -233,16 +230,9 @@ def _check_values(config: Namespace) -> None:
         value = config.trainer[name]
         if isinstance(value, int | float) and value <= 0:
             raise UserError(f"trainer.{name}: expected more than 0, got {value}")
-    strategy = config.trainer.strategy
-    if isinstance(strategy, str) and any(word in strategy for word in ("notebook", "spawn", "fork")):
-        raise UserError(f"trainer.strategy: the processes of {strategy} return no results; give ddp")
     for place, value in all_values(config.as_dict()):
         if place.endswith(".class_path") and (why := _UNSUITED.get(value.rpartition(".")[2])):
             raise UserError(f"{place}: {value} {why}")
-        if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
-            check_name(value, place)
-        elif place.startswith("model.scheduler.") and type(value) is int and value < 1 and "last_epoch" not in place:
-            raise UserError(f"{place}: expected at least 1 update, got {value}")
 
 
 def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
