@@ -30,12 +30,11 @@ from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.lightning_internals import read_whole_numbers_first
-from lgx.training.parsing import LINKED, ConfigFile, DroppedOptions, parse, underscored
+from lgx.training.parsing import LINKED, ConfigFile, parse, underscored
 from lgx.training.trainer_parts import FOLLOW_RUN
 
 REFUSED = "the configuration contains an invalid value"
 
-_DROPPED = DroppedOptions()
 _UNSUITED = {
     "GradientAccumulationScheduler": "changes the number of steps during the run, which schedules and plans need; give "
     "trainer.accumulate_grad_batches",
@@ -116,7 +115,6 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
         default_config_files=[str(resources.files("lgx.training") / "defaults.yaml")],
         dump_header=[f"lightning.pytorch=={lightning.pytorch.__version__}"],
         exit_on_error=False,
-        logger=_DROPPED.logger,
         allow_abbrev=False,  # an abbreviation would accept a misspelt option
     )
     parser.add_argument("-c", "--config", action=ConfigFile, help="Configuration file in YAML.")
@@ -136,13 +134,12 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
 
 
 def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
-    """Parse a command line and the configuration files that it names; print the options that a class replaces."""
+    """Parse a command line and the configuration files that it names."""
     for word in underscored(argv):
         option = word.partition("=")[0]
         linked = option.removeprefix("--")
         if linked in LINKED:
             raise UserError(f"{option}: follows {LINKED[linked]}; leave it out")
-    _DROPPED.printed.clear()
     config = parse(parser, argv)
     for name in ("optimizer", "scheduler"):
         check_class(f"model.{name}", str(getattr(config.model.init_args.get(name), "class_path", "")))

@@ -1,8 +1,6 @@
 """Parse command lines with jsonargparse: one sentence for any mistake."""
 
-import logging
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +9,6 @@ import yaml
 from jsonargparse import ActionConfigFile, ArgumentError, Namespace, set_dumper
 
 from lgx.errors import UserError
-from lgx.host import launcher
 from lgx.host.safety import read_yaml
 from lgx.training.lightning_internals import option_strings
 
@@ -59,25 +56,6 @@ class ConfigFile(ActionConfigFile):
             ActionConfigFile.apply_config(parser, cfg, dest, value)
         except ArgumentError as error:
             raise UserError(f"{value}: {_explain(str(error), option_strings(parser))}") from error
-
-
-class DroppedOptions(logging.Handler):
-    """Prints once what jsonargparse says of options that it drops, because another class replaces theirs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.printed: set[str] = set()
-        self.logger = logging.getLogger("lgx.dropped")
-        self.logger.setLevel(logging.DEBUG)
-        self.logger.propagate = False
-        self.logger.addHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a message, once."""
-        message = record.getMessage()
-        if "discarding init_args" in message and message not in self.printed and launcher.rank() == 0:
-            self.printed.add(message)
-            print(f"dropped   {message}", file=sys.stderr)
 
 
 def _explain(message: str, options: Sequence[str]) -> str:

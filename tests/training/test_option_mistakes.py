@@ -75,25 +75,6 @@ def test_a_mistake_in_a_file_is_named(images, tmp_path, text):
     assert not (tmp_path / "runs").exists()
 
 
-RECIPE = ["--config", "lgx/configs/own_images.yaml"]
-OVERRIDES = {
-    "--model=Distill": "discarding init_args: {'initializer'",
-    "--model.optimizer=SGD --model.optimizer.momentum=0.9": "",  # has both options of the file
-    "--model.scheduler=Poly": "discarding init_args: {'warmup': 0.1}",
-    "--model.scheduler=null --model.scheduler=Poly": "",
-    "--model.initializer=RandomStart": "discarding init_args: {'source': 'start'}",
-    "--model.initializer=WeightSelection": "",  # has a source, too
-}
-
-
-@pytest.mark.parametrize("words", OVERRIDES)
-def test_what_a_class_on_the_command_line_drops_of_the_recipe_is_said_once(tmp_path, words, capsys):
-    parse_configuration(make_parser("fit"), [*RECIPE, f"--runs_dir={tmp_path}", *words.split()])
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("dropped")]
-    assert len(said) == bool(OVERRIDES[words])
-    assert not said or OVERRIDES[words] in said[0]
-
-
 @pytest.mark.parametrize("group", ["model", "data"])
 def test_a_missing_model_or_data_option_is_named(images, tmp_path, group):
     args = [a for a in arguments("fit", "Ancestor", images, tmp_path) if not a.startswith((f"--{group}", "Ancestor"))]
