@@ -23,7 +23,6 @@ TRAINING = {
 }
 _GROUPS = {
     "start from a pretrained network": {
-        "backbones": "list timm's pretrained ViTs, and whether lgx reads each",
         "import": "convert a file of weights of a timm model into a model folder",
         "init": "initialize a descendant from a source, and write it as a model folder",
         "arch": "print parameters and MACs of architectures",

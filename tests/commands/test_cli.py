@@ -46,7 +46,7 @@ def test_every_command_has_a_help_text(command):
         (["ft"], "lgx ft: unknown command 'ft'; did you mean 'fit'?"),
         (["xyzzy"], "lgx xyzzy: unknown command 'xyzzy'; see lgx --help"),
         (["data", "prepar"], "lgx data: unknown command 'prepar' of lgx data; the commands are list, prepare"),
-        (["backbones"], "lgx backbones: the following arguments are required: pattern"),
+        (["arch"], "lgx arch: the following arguments are required: names"),
         (["init", "--arch=2-Tiny"], "lgx init: the following arguments are required: out"),
         (["fit", "--overwrite", "x"], "lgx fit: argument --overwrite/--no_overwrite: invalid _boolean_type value: 'x'"),
         (
