@@ -127,11 +127,6 @@ def test_a_folder_with_another_configuration_is_refused(folder, tmp_path, values
         load_pretrained(str(copy))
 
 
-def test_predictions_of_a_language_model_are_refused_with_what_continues_texts(folder, tmp_path):
-    given = ["predict", folder / "config.json", "--model", folder, "--out", tmp_path / "predictions.csv"]
-    assert f"pipeline('text-generation', '{folder}')" in refusal(lgx(*given))
-
-
 def test_missing_tensors_are_named_and_code_beside_weights_is_not_run(folder, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
