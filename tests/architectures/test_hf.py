@@ -16,7 +16,7 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import heads_whole, narrow
 from lgx.methods import WeightSelection, WeightSubcloning
-from tests.support.command_line import lgx, ok, refusal
+from tests.support.command_line import lgx, ok
 from tests.support.text_networks import EACH_TEXT, padded_ids, plain_network, transformers
 
 BERT = '{"model_type":"bert"}'
