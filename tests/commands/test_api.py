@@ -86,20 +86,14 @@ def test_embed_task_gives_the_embedding_of_the_command(images, ancestor, tmp_pat
     assert TaskEmbeddings.load(tmp_path / "own.safetensors").tasks["shapes"]["num_classes"] == 3
 
 
-@pytest.mark.parametrize("batches", [[], [torch.zeros(3, 16)], ["image"]], ids=["none", "flat", "text"])
-def test_embed_task_refuses_what_are_no_images(ancestor, batches):
-    with pytest.raises(UserError, match="embed_task"):
-        package.embed_task(ancestor / f"final{SUFFIX}", batches, "shapes")
-
-
 def test_embed_task_reads_images_of_any_channels(tmp_path):
     gray, architecture = tmp_path / f"gray{SUFFIX}", parse_architecture(f"{ARCH},in_chans=1", num_classes=3)
     task = {"mean": [0.5], "std": [0.5]}
     Learngene("ancestor", architecture, architecture.build().state_dict(), task=task).save(gray)
     found = package.embed_task(gray, [torch.ones(4, 1, 16, 16)], "a")
     assert_close(found.tensors, package.embed_task(gray, [torch.ones(4, 1, 16, 16)], "a", mean=[0], std=[1]).tensors)
-    with pytest.raises(UserError, match="mean and std have 3 and 1 values, the images 1 channels"):
-        package.embed_task(gray, [torch.ones(4, 1, 16, 16)], "a", mean=(0.5, 0.5, 0.5))
+    with pytest.raises(UserError, match="no images"):
+        package.embed_task(gray, [], "a")
 
 
 def test_embed_task_records_the_version_of_an_ancestor_from_elsewhere(ancestor, monkeypatch, tmp_path):

@@ -1,6 +1,5 @@
 """The entry point of the command line: help, version, unknown commands."""
 
-import io
 import re
 import signal
 import subprocess
@@ -9,7 +8,6 @@ import sys
 import pytest
 
 import lgx as package
-from lgx import cli
 from lgx.cli import COMMANDS, TRAINING
 from lgx.commands.training_help import EXAMPLES
 from lgx.methods import registry
@@ -74,7 +72,6 @@ def test_version():
 def test_interrupts_end_a_command_with_one_sentence():
     code = """
 import os, signal, sys, threading, time
-from lgx import cli
 
 def press():
     for _ in range(10):
@@ -103,14 +100,6 @@ def test_the_handler_of_interrupts_is_restored():
     for words in ("--version", "xyzzy"):
         lgx(words)
         assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_what_a_terminal_cannot_print_is_escaped(monkeypatch):
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    monkeypatch.setattr(sys, "stdout", stream)
-    monkeypatch.setattr(cli, "run_command", lambda argv: print("6 × é", flush=True))
-    cli.main(["doctor"])
-    assert stream.buffer.getvalue() == b"6 \\xd7 \\xe9\n"
 
 
 def test_a_closed_pipe_is_not_an_error():
