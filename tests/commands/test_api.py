@@ -21,7 +21,6 @@ from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import lgx, ok
-from tests.support.fake_hub import running_hub, use_hub
 from tests.support.images import CLASSES
 
 ARCH = "depth=6,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
@@ -96,14 +95,6 @@ def test_embed_task_reads_images_of_any_channels(tmp_path):
         package.embed_task(gray, [], "a")
 
 
-def test_embed_task_records_the_version_of_an_ancestor_from_elsewhere(ancestor, monkeypatch, tmp_path):
-    with running_hub() as hub:
-        use_hub(monkeypatch, hub.url, str(tmp_path / "hub"))
-        commit = hub.add("lab/a", {f"a{SUFFIX}": (ancestor / f"final{SUFFIX}").read_bytes()})
-        found = package.embed_task("hf://lab/a", [torch.ones(4, 3, 16, 16)], "a")
-    assert found.ancestor == f"hf://lab/a@{commit}/a{SUFFIX}"
-
-
 def test_compare_gives_the_tables_of_the_command(ancestor):
     found = package.compare(ancestor, split="val")
     assert {row.metric for row in found.rows} == {"acc"}
@@ -130,10 +121,7 @@ def test_numbers_are_budgets_and_wrong_values_are_one_sentence():
     assert 0.9 * 40_000 < sum(parameter.numel() for parameter in model.parameters()) <= 40_000
     for options, words in (
         ({"arch": ARCH, "seed": -1}, "seed: a seed is a whole number"),
-        ({"arch": ARCH, "seed": 1.5}, "seed: a seed is a whole number"),
         ({"arch": ARCH, "head": 0}, "head: expected at least 1 class"),
-        ({"arch": f"{ARCH},depth=5"}, "depth is given twice"),
-        ({"arch": ARCH, "source": "hf://../.."}, "expected hf://ORGANIZATION/NAME"),
     ):
         with pytest.raises(UserError, match=words):
             package.init(**options)

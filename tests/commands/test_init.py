@@ -93,7 +93,6 @@ def test_of_sizes_that_meet_a_budget_the_start_with_the_best_features_is_written
 
 MISTAKES = [
     (["--data", "fashion_mnist"], ("--data", "--params")),
-    (["--params", "9Q"], ("--params 9Q", "such as 9M")),
     (["--arch", "depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], ("depth 1", "2 layers")),
     (["--arch", "6-Small"], ("embed_dim 384", "must not be wider than the learngene", "embed_dim 16")),
     (["--num_classes", 9], ("3 classes", "--head 9")),
