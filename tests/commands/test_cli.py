@@ -72,6 +72,7 @@ def test_version():
 def test_interrupts_end_a_command_with_one_sentence():
     code = """
 import os, signal, sys, threading, time
+from lgx import cli
 
 def press():
     for _ in range(10):
