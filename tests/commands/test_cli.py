@@ -58,13 +58,6 @@ def test_a_mistake_in_a_command_is_named(words, sentence):
     assert (result.code, result.sentence) == (2, sentence)
 
 
-def test_help_of_a_method_lists_inherited_options_with_their_text():
-    done = ok(lgx("fit", "--model.help=SWS"))
-    for option in ("stages", "alpha", "ancestor", "label_smoothing", "arch"):
-        assert f"--model.{option}" in done.out or f"--{option}" in done.out
-    assert "layers of each stage" in done.out
-
-
 def test_version():
     assert lgx("--version").out == f"lgx {package.__version__}\n"
 

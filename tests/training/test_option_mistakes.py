@@ -93,9 +93,7 @@ def test_a_text_is_the_text_that_was_typed_and_is_saved(images, tmp_path, text):
 STOP = ["--trainer.callbacks+=EarlyStopping"]
 WATCHED = {
     "val/acc with mode min, but max": [*STOP, "--trainer.callbacks.monitor=val/acc"],
-    "val/loss with mode max, but min": [*STOP, "--trainer.callbacks.monitor=val/loss", "--trainer.callbacks.mode=max"],
     "EarlyStopping refuses this run": [*STOP, "--trainer.callbacks.monitor=val/accc", "--trainer.callbacks.mode=max"],
-    "val/f1": ["--checkpoint.monitor=val/f1"],
 }
 
 
