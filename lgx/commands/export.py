@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from lgx.commands.run import SizeOptions
 from lgx.commands.words import words_for
+from lgx.errors import UserError
 
 if TYPE_CHECKING:
     from lgx.artifacts.pretrained import PretrainedNetwork
@@ -16,6 +17,8 @@ def export(
     *,
     out: str,
     size: SizeOptions,
+    int8: str | None = None,
+    most_lost: float = 1.0,
     tokenizer: str | None = None,
     force: bool = False,
 ) -> None:
@@ -31,6 +34,9 @@ def export(
             model folder, or a learngene file of a whole network or a family.
         out: Folder, or file ending in .onnx or .pt2 (torch.export).
         size: The network of a family.
+        int8: Write an .onnx file in 8 bits, with onnxruntime's quantization. The value is the name of an image set, or
+            a folder with train/<class>/<image>: training images calibrate, test images compare the accuracy.
+        most_lost: Largest accepted loss of accuracy by --int8, in points. After a larger loss nothing is written.
         tokenizer: Another tokenizer for a network of texts than that of the source or run: folder, or name on the hub.
         force: Replace what another command or program wrote. The command never replaces its inputs.
     """
@@ -41,13 +47,17 @@ def export(
     from lgx.commands.members import load_chosen
     from lgx.results.model_facts import model_facts
 
+    if int8 is not None and not out.endswith(".onnx"):
+        raise UserError(f"--int8: needs an ONNX file; give --out a name ending in .onnx, not {out}")
+    if int8 is None and most_lost != 1.0:
+        raise UserError("--most_lost: is the limit of --int8; add --int8, or leave it out")
     resolved = resolve(place_in_run(source))
     check_model_place(out, _WRITER, force, (source, path_of(resolved.place), tokenizer), tokenizer)
     network, scores = load_chosen(resolved.place, size.arch, size.budgets())
     architecture = network.require_architecture("export")
     facts = model_facts(resolved, architecture, scores)
     if out.endswith((".onnx", ".pt2")):
-        write_program(out, network, {**facts, "architecture": architecture.spec()})
+        write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:
         beside: tuple[Any, ...] = words_for(architecture, tokenizer, resolved.place), network.reading, network.space
         names = network.label_names or None
@@ -57,7 +67,9 @@ def export(
     print(f"written   {out}: {name_of(architecture)}, {architecture.outputs}")
 
 
-def write_program(out: str, network: "PretrainedNetwork", facts: dict[str, Any]) -> None:
+def write_program(
+    out: str, network: "PretrainedNetwork", facts: dict[str, Any], int8: str | None = None, most_lost: float = 1.0
+) -> None:
     """Write an ONNX file or a program of torch.export, and print its difference from the network."""
     from lgx.artifacts.export.onnx_file import write_onnx
     from lgx.artifacts.export.program import task_of, to_texts, write_pt2
@@ -67,6 +79,11 @@ def write_program(out: str, network: "PretrainedNetwork", facts: dict[str, Any])
     task = task_of(network, str(facts.get("task", "")), of_vectors=is_encoder)
     model = Encoder(network.model, network.space).eval() if is_encoder else network.model
     texts = to_texts(task, facts)
+    if int8 is not None:
+        from lgx.commands.int8 import quantize
+
+        quantize(out, model, task, texts, int8, most_lost)
+        return
     difference = (write_onnx if out.endswith(".onnx") else write_pt2)(out, model, task, texts)
     if difference is None:
         print("parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jsonargparse.typing import PositiveInt
 
 from lgx.commands.run import SizeOptions
+from lgx.core.readable import in_cells
 from lgx.errors import UserError
 from lgx.host.files import atomic_path, check_output, first_line
 
@@ -113,10 +114,10 @@ def _write(out: Path, answers: "Iterator[Answers]", task: "Task", true: Mapping[
     count = correct = labeled = 0
     with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(_header(task, bool(true)))
+        writer.writerow(in_cells(_header(task, bool(true))))
         for names, logits in answers:
-            for name, row in zip(names, _answers(logits, task), strict=True):
-                writer.writerow([name, *row, *([true.get(str(name), "")] if true else [])])
+            for name, row in zip(names, _cells(logits, task), strict=True):
+                writer.writerow(in_cells([name, *row, *([true.get(str(name), "")] if true else [])]))
                 labeled += name in true
                 correct += name in true and row[1] == true[str(name)]
             count += len(names)
@@ -224,10 +225,10 @@ def _header(task: "Task", with_true: bool = False) -> list[str]:
 def _is_table(file: Path, task: "Task") -> bool:
     """Whether a file has exactly the columns of predictions."""
     cells = next(csv.reader([first_line(file)]), [])
-    return cells == _header(task, "true_name" in cells)
+    return cells == in_cells(_header(task, "true_name" in cells))
 
 
-def _answers(logits: "Tensor", task: "Task") -> Iterator[Sequence[object]]:
+def _cells(logits: "Tensor", task: "Task") -> Iterator[Sequence[object]]:
     """Cells of each image, given the logits of a batch, (B, K)."""
     from lgx.core.predictions import predicted_classes
 

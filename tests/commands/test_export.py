@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -235,3 +236,39 @@ def test_a_text_network_is_exported_for_texts_of_any_length(tmp_path, suffix, mo
 @pytest.mark.parametrize("family", FORMS)
 def test_every_form_of_vit_is_exported(tmp_path, family, suffix):
     assert WRITERS[suffix](tmp_path / f"net.{suffix}", *untrained(tiny(family))) < 1e-4
+
+
+def test_int8_keeps_the_accuracy_the_classes_and_a_third_of_the_size(ancestor, images, programs, tmp_path):
+    out = tmp_path / "small.onnx"
+    assert "of 12 test images" in ok(lgx("export", ancestor, "--out", out, "--int8", images, "--most_lost", 20)).out
+    assert list(tmp_path.iterdir()) == [out]
+    whole, small = run_onnx(programs / "net.onnx"), run_onnx(out)
+    assert small[1] == whole[1]
+    inputs = torch.randn(40, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    different = (whole[0](inputs) - small[0](inputs)).abs()
+    assert 0 < different.mean() < 0.1 * whole[0](inputs).abs().mean()
+    kinds = [node.op_type for node in onnx.load(out).graph.node]
+    assert kinds.count("DequantizeLinear") > 10
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--int8", "{images}", "--most_lost", -101], "more than --most_lost -101; nothing was written"),
+        (["--most_lost", 2], "--int8"),
+        (["--int8", "{images}", "--out", "small"], "ending in .onnx"),
+        (["--int8", "{other}"], "which lacks 'stripe' and has 'wave' instead"),
+        (["--int8", "nothing"], "nothing"),
+    ],
+)
+def test_int8_that_loses_too_much_or_has_no_place_or_images_writes_nothing(
+    ancestor, images, options, words, tmp_path, monkeypatch
+):
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    shutil.copytree(images, tmp_path / "other")
+    for stripes in [*(tmp_path / "other").glob("*/stripe")]:
+        stripes.rename(stripes.with_name("wave"))
+    options = [str(word).format(images=images, other=tmp_path / "other") for word in options]
+    done = lgx("export", ancestor, "--out", "small.onnx", *options)
+    assert (done.code, words in done.sentence, list(Path().iterdir())) == (2, True, [])

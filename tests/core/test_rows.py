@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgx
+from lgx.commands import int8
 from lgx.commands.predict import _answers
 from lgx.components.metrics import agreement_with, metrics_for, update_metrics
+from lgx.core.batch import Batch
 from lgx.core.predictions import top_classes
 from lgx.core.provenance import commit, config_hash
 from lgx.core.rows import Row, read_rows, write_rows
@@ -51,12 +53,13 @@ def test_a_column_that_occurs_twice_is_refused(tmp_path):
 TASK = Task("ties", 30, img_size=2, in_chans=1)
 
 
-def test_ties_go_to_the_first_class():
+def test_ties_go_to_the_first_class(monkeypatch, tmp_path):
     logits = torch.randint(0, 4, (64, 30), generator=torch.Generator().manual_seed(0)) / 8  # as of a network in 8 bits
     logits[0] = 0.1
     logits[0, 7] = torch.nextafter(torch.tensor(0.1), torch.tensor(1.0))  # the largest, but not after a softmax
     order = [sorted(range(30), key=lambda k: (-row[k], k)) for row in logits.tolist()]
     first = torch.tensor(order)[:, 0]
+    batch = Batch(torch.zeros(64, 1, 2, 2), first, "ties")
     metrics = metrics_for(TASK, "test")
     update_metrics(metrics, logits, first)
     assert metrics["acc"].compute() == metrics["acc5"].compute() == 1
@@ -67,6 +70,8 @@ def test_ties_go_to_the_first_class():
     assert [row[0] for row in _of_classes(logits, [], [])] == ["class", *first.tolist()]
     assert agreement_with(logits, torch.nn.functional.one_hot(first, 30).float())[1].all()
     assert top_classes(logits, 5).tolist() == [row[:5] for row in order]
+    monkeypatch.setattr(int8, "run_onnx", lambda file: (lambda inputs: logits, {}))
+    assert int8._accuracy(tmp_path, [batch]) == 100
 
 
 def test_rows_of_a_run_name_its_configuration_and_the_machine(ancestor: Path) -> None:

@@ -1,8 +1,9 @@
-"""Write networks as ONNX files, and run them with onnxruntime."""
+"""Write networks as ONNX files, quantize such files to 8 bits, and run them with onnxruntime."""
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -20,6 +21,9 @@ LARGEST = 2**31 - 2**24
 """Largest size of weights in bytes: protobuf, the format of ONNX files, allows 2 GiB, and the graph needs a part."""
 
 _INPUT, _OUTPUT = "inputs", "logits"
+
+_OPERATORS = ["Conv", "Gemm", "MatMul"]
+"""Quantized operations. Quantizing softmax, norms and sums of a ViT would lose accuracy and save nothing."""
 
 
 def write_onnx(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str, str]) -> float | None:
@@ -64,6 +68,35 @@ def _translated(model: nn.Module, task: Task, texts: Mapping[str, str], place: s
     program.model.producer_name, program.model.producer_version = WRITER, __version__
     program.model.metadata_props.update(texts)
     return program
+
+
+def write_int8(source: Path, out: Path, batches: Iterable[Tensor]) -> None:
+    """Quantize weights and inputs of the matrix products of an ONNX file, per output channel.
+
+    Args:
+        source: The file, with weights in float32; a temporary file is written beside it.
+        out: The file to write; it keeps the metadata.
+        batches: Normalized images (B, C, H, W), from which the ranges of activations are calibrated.
+    """
+    with extra("export", str(out)):
+        import onnx
+        from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+        from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    feeds: Iterator[Any] = ({_INPUT: batch.numpy()} for batch in batches)
+    reader: Any = SimpleNamespace(get_next=lambda: next(feeds, None))
+    prepared = source.with_name("prepared.onnx")
+    with silent(), foreign_errors(str(out), "onnxruntime cannot quantize it", "export it without --int8"):
+        quant_pre_process(source, prepared, skip_symbolic_shape=True)
+        quantize_static(
+            prepared, out, reader, QuantFormat.QDQ, _OPERATORS, per_channel=True,
+            weight_type=QuantType.QInt8, activation_type=QuantType.QUInt8,
+        )  # fmt: skip
+    written, original = onnx.load(out), onnx.load(source)
+    del written.metadata_props[:]
+    written.metadata_props.extend(original.metadata_props)
+    written.producer_name, written.producer_version = original.producer_name, original.producer_version
+    onnx.save(written, out)
 
 
 def run_onnx(path: str | Path) -> tuple[Program, dict[str, str]]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from statistics import fmean
 
@@ -66,6 +67,10 @@ def test_announced_validated_exported_and_predicted_scores_are_the_same(family, 
         card = (out.with_name("folder") / "README.md").read_text()
         own = float(row["val_acc"])
         assert any(f"| {value} |" in card for value in (round(own, 6), round(100 * own, 4))), card
+    small = ["--out", out.with_name("int8.onnx"), "--int8", images, "--most_lost", 100]  # of the second size
+    before = re.search(r"accuracy (\S+) -> \S+ %", lgx("export", family, "--arch", arch, *small).out)[1]
+    tested = lgx("predict", images / "test", "--model", family, "--arch", arch, "--out", tmp_path / "t.csv")
+    assert f"accuracy  {before}%" in tested.out
 
 
 def test_a_network_of_the_family_is_a_slice_that_plain_timm_reads(family, tmp_path):
