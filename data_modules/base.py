@@ -65,7 +65,7 @@ class TaskDataModule(LightningDataModule, ABC):
     """Base of all data modules: the only interface through which methods, callbacks and plans use one.
 
     A data module of your own derives from it, or from :class:`~data_modules.images.module.ImageDataModule`, which needs
-    only a method that reads images and labels. The contract is as follows; ``lgx fit`` checks it before the first step.
+    only a method that reads images and labels. The contract is as follows.
 
     - :attr:`task` is a ``lgx.core.task.Task``. Its classes, image size and channels are known before ``setup``.
     - ``setup(stage)`` reads what ``fit``, ``validate``, ``test`` or ``predict`` needs. It may be called several times.

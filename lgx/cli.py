@@ -2,7 +2,6 @@
 
 import difflib
 import importlib
-import io
 import os
 import signal
 import sys
@@ -23,7 +22,6 @@ TRAINING = {
 }
 _GROUPS = {
     "start from a pretrained network": {
-        "backbones": "list timm's pretrained ViTs, and whether lgx reads each",
         "import": "convert a file of weights of a timm model into a model folder",
         "init": "initialize a descendant from a source, and write it as a model folder",
         "arch": "print parameters and MACs of architectures",
@@ -81,11 +79,6 @@ def main(args: Sequence[str] | None = None, run: Callable[[Sequence[str]], objec
             decode some images, 130 after Ctrl-C, 143 after SIGTERM, 141 after a broken output pipe. Any
             other error keeps its traceback.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a letter that the terminal cannot print must not end the run
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
         with one_interrupt():

@@ -84,7 +84,7 @@ def describe_vit(model: nn.Module) -> Description:
 def describe_timm_model(name: str) -> Description:
     """Describe a registered model of timm, with or without the tag of its weights, on the meta device."""
     if not timm.is_model(name):
-        return Description(None, "timm does not have this model (`lgx backbones` lists its ViTs)")
+        return Description(None, "timm does not have this model (timm.list_models names all)")
     try:
         with building_on("meta"):
             model = timm.create_model(name, pretrained=False)

@@ -73,7 +73,7 @@ class TimmSource:
         if not timm.is_model(base) or (tag and self.model not in timm.list_pretrained(f"{base}.*")):
             others = timm.list_pretrained(f"{base}.*") if timm.is_model(base) else timm.list_models()
             close = difflib.get_close_matches(self.model, others, n=2, cutoff=0.4 if tag else 0.6)
-            hint = f"did you mean {' or '.join(close)}?" if close else "see `lgx backbones`"
+            hint = f"did you mean {' or '.join(close)}?" if close else "timm.list_models names all"
             raise UserError(f"{self.model[:100]}: not a file, a folder or a model that timm knows; {hint}")
         values = {key: value for key, value in vars(self).items() if value is not None}
         check_fields(values, _FIELDS, f"{TIMM}{self.model}")

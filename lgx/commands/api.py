@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from lgx.architectures import Architecture, ViTArchitecture
 from lgx.artifacts.export.models import name_classes
@@ -118,10 +118,7 @@ class NetworkFamily:
     """
 
     def __init__(self, source: str | Path) -> None:
-        place = resolve(str(source)).place
-        if not Path(place).exists():
-            raise UserError(f"{source}: no such file or folder; give a run of `lgx fit --model Family`")
-        initializer = initializer_for(source=place)
+        initializer = initializer_for(source=resolve(str(source)).place)
         if initializer.front is None:
             raise UserError(f"{source}: is not a family of finished networks; give a run of `lgx fit --model Family`")
         self._source = str(source)
@@ -167,14 +164,13 @@ def embed_task(
         ``lgx fit`` read.
 
     Raises:
-        UserError: If there are no images, mean or std have another number of channels, or the ancestor cannot read
-            the images.
+        UserError: If there are no images, or the ancestor cannot read them.
     """
     from lgx.artifacts.pretrained import load_pretrained
     from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher
 
-    inputs = map(_inputs, images)
+    inputs = (batch[0] if isinstance(batch, tuple | list) else batch for batch in images)
     first = next(inputs, None)
     if first is None:
         raise UserError(f"embed_task: there are no images of task {name}")
@@ -182,10 +178,6 @@ def embed_task(
     size = image_size(*first.shape[2:])
     means = (0.0,) * channels if mean is None else tuple(mean)
     stds = (1.0,) * channels if std is None else tuple(std)
-    if not len(means) == len(stds) == channels:
-        raise UserError(
-            f"embed_task: mean and std have {len(means)} and {len(stds)} values, the images {channels} channels"
-        )
     task = Task(name, num_classes, mean=means, std=stds, in_chans=channels, img_size=size)
     source = resolve(str(ancestor))
     with seeded_rng(0):  # a network gets random values before its weights are read
@@ -193,10 +185,3 @@ def embed_task(
     total, count = sum_features(teacher, chain([first], inputs))
     described = {name: task.to_dict()} if num_classes else {}
     return TaskEmbeddings({name: (total / count).float()}, source.name, {name: count}, described)
-
-
-def _inputs(batch: Any) -> Tensor:
-    inputs = batch[0] if isinstance(batch, tuple | list) else batch
-    if not isinstance(inputs, Tensor) or inputs.ndim != 4:
-        raise UserError(f"embed_task: images must be batches of shape (B, C, H, W), got {type(inputs).__name__}")
-    return inputs

@@ -1,15 +1,12 @@
 """``lgx doctor``: checks of the installation and the machine."""
 
 import os
-import resource
 import shutil
 from importlib.metadata import version
 from pathlib import Path
 
 MIN_SHARED_MEMORY = 1 << 30
 """Bytes of free shared memory below which doctor prints a hint."""
-MIN_OPEN_FILES = 4096
-"""Limit of open files below which doctor prints a hint."""
 
 
 def doctor() -> None:
@@ -41,21 +38,12 @@ def doctor() -> None:
 
 def hints() -> list[str]:
     """Settings that often cause errors or slow training, each with a remedy."""
-    import torch
-
     hints = []
-    if torch.cuda.is_available() and not torch.cuda.is_bf16_supported():
-        hints.append("this GPU does not support bf16-mixed, the default on a GPU: set trainer.precision to 16-mixed")
     shared = Path("/dev/shm")
     if shared.is_dir() and (free := shutil.disk_usage(shared).free) < MIN_SHARED_MEMORY:
         hints.append(
             f"/dev/shm has only {free >> 20} MiB free, and data loading processes and NCCL use it: start the container "
             f"with more (docker run --shm-size 8g), or set data.num_workers to 0"
-        )
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files < MIN_OPEN_FILES:
-        hints.append(
-            f"the limit of open files is {files}, and many data loading processes need more: ulimit -n {MIN_OPEN_FILES}"
         )
     if os.environ.get("SLURM_JOB_NAME") in ("bash", "interactive"):
         hints.append(

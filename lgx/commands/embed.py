@@ -1,14 +1,17 @@
 """``lgx embed``: compute embeddings of tasks, the input of a task-aware hypernetwork."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from jsonargparse.typing import NonNegativeInt, PositiveInt
 
+from lgx.errors import UserError
+
 if TYPE_CHECKING:
     from lgx.artifacts.pretrained import PretrainedNetwork
     from lgx.artifacts.task_embeddings import TaskEmbeddings
-    from lgx.commands.task_examples import TaskReader
+    from lgx.commands.task_examples import Examples
 
 
 def embed(
@@ -36,8 +39,8 @@ def embed(
     Args:
         ancestor: Learngene file, folder, checkpoint of a run, or timm model name. For texts: a network of transformers,
             also by its name on the Hugging Face hub (hf://openai-community/gpt2).
-        data: Names of data sets, separated by commas (cifar100,dtd; `lgx data list` shows all), or folders with images
-            or with train/<class>/<image>. The name of a folder becomes the name of its task.
+        data: Names of data sets, separated by commas (cifar100,dtd; `lgx data list` shows all), or folders with
+            train/<class>/<image>. The name of a folder becomes the name of its task.
         out: File to write.
         root: Folder that contains the data sets.
         tokenizer: For texts: folder with tokenizer.json or GPT-2's two files, or a name on the Hugging Face hub; by
@@ -51,14 +54,20 @@ def embed(
         num_workers: Loader processes.
         force: Replace what another command or program wrote. The command never replaces its inputs.
     """
-    from lgx.commands.task_examples import TaskReader
+    from lgx.commands.task_examples import images_of, texts_of
 
     network, names = _checked(ancestor, data, out, tokenizer, control, force)
-    reader = TaskReader(network, root, tokenizer, max_len, source, limit)
-    embeddings = _embed_all(reader, names, batch_size, num_workers)
+    reads_texts = network.architecture is not None and network.architecture.reads_text
+    if tokenizer is not None and not reads_texts:
+        raise UserError(f"--tokenizer: ancestor {network.name} reads images; leave it out")
+    if reads_texts:
+        tasks = (texts_of(name, network, root, tokenizer, max_len, source, limit) for name in names)
+    else:
+        tasks = (images_of(name, network, root, limit) for name in names)
+    embeddings = _embed_all(network, tasks, batch_size, num_workers)
     (embeddings.control(control) if control else embeddings).save(out)
     for name, count in embeddings.images.items():
-        print(f"embedded  {name}: {count:,} {'texts' if reader.reads_texts else 'images'}")
+        print(f"embedded  {name}: {count:,} {'texts' if reads_texts else 'images'}")
     print(
         f"written   {out}: {len(embeddings.tensors)} embeddings of {embeddings.width} numbers by {embeddings.ancestor}"
     )
@@ -72,7 +81,6 @@ def _checked(
     from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import resolve
     from lgx.artifacts.task_embeddings import holds_task_embeddings
-    from lgx.errors import UserError
     from lgx.host.files import check_output
     from lgx.host.warnings import silence_expected_warnings
 
@@ -85,7 +93,9 @@ def _checked(
     return replace(load_pretrained(read.place), name=read.name), names
 
 
-def _embed_all(reader: "TaskReader", names: list[str], batch_size: int, num_workers: int) -> "TaskEmbeddings":
+def _embed_all(
+    ancestor: "PretrainedNetwork", tasks: "Iterable[Examples]", batch_size: int, num_workers: int
+) -> "TaskEmbeddings":
     """Embed each task, on a GPU if there is one."""
     import torch
     from torch.utils.data import DataLoader
@@ -95,21 +105,17 @@ def _embed_all(reader: "TaskReader", names: list[str], batch_size: int, num_work
     from lgx.components.features import sum_features
     from lgx.components.teacher import Teacher
     from lgx.core.progress import tracked
-    from lgx.errors import UserError
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    embeddings = TaskEmbeddings({}, reader.ancestor.name)
-    for name in names:
-        read = reader.read(name)
-        task = read.task
+    embeddings = TaskEmbeddings({}, ancestor.name)
+    for task, examples, collate in tasks:
         if task.name in embeddings.tensors:
             raise UserError(f"--data: two tasks are called {task.name}; embed them into two files")
-        options = loader_options(num_workers, read.collate)
-        loader = tracked(DataLoader(read.examples, batch_size, **options), f"embedding {task.name}")
-        teacher = Teacher.of(reader.ancestor, task, features_only=True)
+        options = loader_options(num_workers, collate)
+        loader = tracked(DataLoader(examples, batch_size, **options), f"embedding {task.name}")
+        teacher = Teacher.of(ancestor, task, features_only=True)
         total, count = sum_features(teacher, (batch.to(device) for batch in loader))
         embeddings.tensors[task.name] = (total / count).float()
         embeddings.images[task.name] = count
-        if read.is_described:
-            embeddings.tasks[task.name] = task.to_dict()
+        embeddings.tasks[task.name] = task.to_dict()
     return embeddings

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from lgx.core.task import Task
     from lgx.initialization.sizing import Budget
 
+    Answers = tuple[Sequence[object], Tensor]
+    """Names of a batch of images, or numbers of texts, and their logits (B, K) or vectors (B, T)."""
+
 _OF_TRAINING = ("--config", "-c", "--ckpt_path", "--ckpt-path", "--data", "--print_config")
 _THREADS = 4
 """Threads that decode images."""
@@ -82,25 +85,23 @@ def predict(
     exported = _opened(model, size.arch, size.budgets(), of_vectors)
     _check_model(exported, of_vectors)
     check_output(out, "lgx predict", lambda file: _is_table(file, exported.task), force=force, reads=(*images, model))
-    answers = None
+    unread: list[tuple[str, str]] = []
+    true: dict[str, str] = {}
+    files: Mapping[str, Path] = {}
+    answers: Iterator[Answers]
     if exported.task.reads_text:
         from lgx.commands.predict_texts import answered
 
         answers = answered(images, exported, model, tokenizer, text.split(","), batch_size)
-    if of_vectors:
-        _write_vectors(Path(out), answers or _vectors(_image_files(images), exported, batch_size))
-    elif answers is not None:
-        _write_texts(Path(out), answers, exported.task)
     else:
-        _predict_images(Path(out), _image_files(images), exported, batch_size)
-
-
-def _predict_images(out: Path, files: Mapping[str, Path], model: "ExportedModel", batch_size: int) -> None:
-    """Write the predictions of images, and say which files could not be decoded."""
-    classes = model.task.class_names if model.task.kind == "classification" else ()
-    true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
-    unread = _write(out, files, model, batch_size, true)
-    print(f"predicted {out}: {len(files) - len(unread)} images")
+        files = _image_files(images)
+        classes = exported.task.class_names if exported.task.kind == "classification" else ()
+        true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
+        answers = _of_images(dict(sorted(files.items())) if of_vectors else files, exported, batch_size, unread)
+    count = (
+        _write_vectors(Path(out), answers, unread) if of_vectors else _write(Path(out), answers, exported.task, true)
+    )
+    print(f"predicted {out}: {count}")
     for name, reason in unread:
         print(f"unread    {name}: {reason}", file=sys.stderr)
     if unread:
@@ -108,44 +109,51 @@ def _predict_images(out: Path, files: Mapping[str, Path], model: "ExportedModel"
         raise SystemExit(INCOMPLETE)
 
 
-def _write_texts(out: Path, answers: "Iterator[Tensor]", task: "Task") -> None:
-    """Write the predictions of texts, given the logits of each batch, (B, K)."""
-    count = 0
-    with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as table:
-        writer = csv.writer(table)
-        writer.writerow(in_cells(["row", *_header(task)[1:]]))
-        for logits in answers:
-            rows = enumerate(_answers(logits, task), start=count + 1)
-            writer.writerows(in_cells([number, *row]) for number, row in rows)
-            count += len(logits)
-    print(f"predicted {out}: {count:,} texts")
+def _write(out: Path, answers: "Iterator[Answers]", task: "Task", true: Mapping[str, str]) -> str:
+    """Write the predictions as a table, and return how many there are; ``true``: the known classes by name."""
+    count = correct = labeled = 0
+    with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(in_cells(_header(task, bool(true))))
+        for names, logits in answers:
+            for name, row in zip(names, _cells(logits, task), strict=True):
+                writer.writerow(in_cells([name, *row, *([true.get(str(name), "")] if true else [])]))
+                labeled += name in true
+                correct += name in true and row[1] == true[str(name)]
+            count += len(names)
+    if labeled:
+        print(f"accuracy  {correct / labeled:.1%} of {labeled} images in folders with the name of a class")
+    return f"{count:,} texts" if task.reads_text else f"{count} images"
 
 
-def _write_vectors(out: Path, batches: "Iterator[Tensor]") -> None:
-    """Write the vectors of batches, (B, T) each, float32, as one file (N, T)."""
+def _write_vectors(out: Path, answers: "Iterator[Answers]", unread: Sequence[tuple[str, str]]) -> str:
+    """Write the vectors of all batches, (B, T) each, float32, as one file (N, T), and return their number and width."""
     import numpy as np
 
-    vectors = np.concatenate([batch.numpy() for batch in batches])
+    vectors = np.concatenate([batch.numpy() for _, batch in answers])
+    for name, reason in unread:
+        raise UserError(f"{name}: cannot be decoded ({reason}); remove it, because each row is an image")
     with atomic_path(out) as temporary, temporary.open("wb") as file:
         np.save(file, vectors)
-    print(f"predicted {out}: {len(vectors):,} vectors of {vectors.shape[1]} numbers")
+    return f"{len(vectors):,} vectors of {vectors.shape[1]} numbers"
 
 
-def _vectors(files: Mapping[str, Path], model: "ExportedModel", size: int) -> "Iterator[Tensor]":
-    """The vectors of images, ``size`` at a time, in the order of their names."""
+def _of_images(
+    files: Mapping[str, Path], model: "ExportedModel", size: int, unread: list[tuple[str, str]]
+) -> "Iterator[Answers]":
+    """The answers to images, ``size`` at a time; ``unread`` receives names and reasons of undecodable files."""
     import torch
 
     from lgx.core.eval_transforms import normalized
     from lgx.core.progress import tracked
 
-    ordered = dict(sorted(files.items()))
-    for batch in tracked(_batches(ordered, model.task, size), "predicting", -(-len(files) // size)):
-        images = []
-        for name, pixels in batch:
-            if isinstance(pixels, str):
-                raise UserError(f"{name}: cannot be decoded ({pixels}); remove it, because each row is an image")
-            images.append(pixels)
-        yield model.logits(normalized(torch.stack(images), model.task))
+    for batch in tracked(_batches(files, model.task, size), "predicting", -(-len(files) // size)):
+        read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
+        unread += [(name, pixels) for name, pixels in batch if isinstance(pixels, str)]
+        if read:
+            yield [*read], model.logits(normalized(torch.stack([*read.values()]), model.task))
+    if len(unread) == len(files):
+        raise UserError(f"{unread[0][0]}: cannot be decoded ({unread[0][1]}), like all of the {len(files)} files")
 
 
 def _image_files(images: Sequence[str]) -> dict[str, Path]:
@@ -165,8 +173,7 @@ def _image_files(images: Sequence[str]) -> dict[str, Path]:
             names.setdefault(path.absolute(), name.as_posix())
     suffixes = ", ".join(IMAGE_SUFFIXES)
     if not names:
-        holds = f"; found {skipped_files(skipped)}" if skipped else ""
-        raise UserError(f"{', '.join(images)}: no image (looked for {suffixes}){holds}")
+        raise UserError(f"{', '.join(images)}: no image (looked for {suffixes})")
     if skipped:
         print(f"skipped   {skipped_files(skipped)}; {suffixes} are read")
     return {name: path for path, name in names.items()}
@@ -201,71 +208,27 @@ def _check_model(model: "ExportedModel", of_vectors: bool) -> None:
     task = model.task
     if of_vectors and task.is_labeled:
         raise UserError(f"{model.name}: predicts classes; give the network's folder, or --out a name ending in .csv")
-    if of_vectors:
-        return
-    if not task.is_labeled:
+    if not of_vectors and not task.is_labeled:
         raise UserError(f"{model.name}: gives vectors and no classes; give --out a name ending in .npy")
-    if task.kind == "language":
-        code = (
-            f"from transformers import pipeline; print(pipeline('text-generation', {model.name!r})('Once upon a time'))"
-        )
-        raise UserError(
-            f"{model.name}: is a language model; `lgx export` it to a folder, and continue texts with transformers: "
-            f'python -c "{code}"'
-        )
-    if task.kind not in ("classification", "multilabel", "text"):
+    if not of_vectors and task.kind not in ("classification", "multilabel", "text"):
         raise UserError(f"{model.name}: is a model for {task.kind}, but `lgx predict` needs one for classes or labels")
-
-
-def _write(
-    out: Path, files: Mapping[str, Path], model: "ExportedModel", size: int, true: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """Write the predictions, and return name and reason of each undecodable file; ``true``: the known classes."""
-    import torch
-
-    from lgx.core.eval_transforms import normalized
-    from lgx.core.progress import tracked
-
-    unread: list[tuple[str, str]] = []
-    # A file name that is not valid UTF-8 is written byte for byte.
-    with (
-        atomic_path(out) as temporary,
-        temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(in_cells(_header(model.task, bool(true))))
-        correct = labeled = 0
-        for batch in tracked(_batches(files, model.task, size), "predicting", -(-len(files) // size)):
-            read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
-            unread += [(name, pixels) for name, pixels in batch if isinstance(pixels, str)]
-            if read:
-                inputs = normalized(torch.stack([*read.values()]), model.task)
-                for name, row in zip(read, _answers(model.logits(inputs), model.task), strict=True):
-                    writer.writerow(in_cells([name, *row, *([true.get(name, "")] if true else [])]))
-                    labeled += name in true
-                    correct += name in true and model.task.class_names[int(str(row[0]))] == true[name]
-        if len(unread) == len(files):
-            raise UserError(f"{unread[0][0]}: cannot be decoded ({unread[0][1]}), like all of the {len(files)} files")
-    if labeled:
-        print(f"accuracy  {correct / labeled:.1%} of {labeled} images in folders with the name of a class")
-    return unread
 
 
 def _header(task: "Task", with_true: bool = False) -> list[str]:
     """Names of the columns."""
+    first = "row" if task.reads_text else "file"
     if task.kind == "multilabel":
-        return ["file", *(task.class_names or map(str, range(task.num_classes)))]
-    return ["file", "class", "name", "probability", *(["true_name"] if with_true else [])]
+        return [first, *(task.class_names or map(str, range(task.num_classes)))]
+    return [first, "class", "name", "probability", *(["true_name"] if with_true else [])]
 
 
 def _is_table(file: Path, task: "Task") -> bool:
     """Whether a file has exactly the columns of predictions."""
     cells = next(csv.reader([first_line(file)]), [])
-    expected = _header(task, "true_name" in cells)
-    return cells[:1] in (["file"], ["row"]) and cells[1:] == in_cells(expected[1:])
+    return cells == in_cells(_header(task, "true_name" in cells))
 
 
-def _answers(logits: "Tensor", task: "Task") -> Iterator[Sequence[object]]:
+def _cells(logits: "Tensor", task: "Task") -> Iterator[Sequence[object]]:
     """Cells of each image, given the logits of a batch, (B, K)."""
     from lgx.core.predictions import predicted_classes
 

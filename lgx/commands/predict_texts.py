@@ -15,8 +15,8 @@ from lgx.errors import UserError
 
 def answered(
     files: Sequence[str], model: ExportedModel, source: str, tokenizer: str | None, columns: Sequence[str], size: int
-) -> Iterator[Tensor]:
-    """The logits of the texts of files, (B, K) each, in the order of the rows.
+) -> Iterator[tuple[range, Tensor]]:
+    """Numbers and logits of the texts of files, (B, K) each, in the order of the rows.
 
     Args:
         files: Tables, or ``.txt`` files with a text in each line.
@@ -41,4 +41,6 @@ def answered(
         if [] in texts["input_ids"]:
             row = start + texts["input_ids"].index([]) + 1
             raise UserError(f"{files[0]}, row {row}: an empty text has no token for this tokenizer; remove the row")
-        yield model.logits(padded(words, [{key: texts[key][i] for key in texts} for i in range(len(part[names[0]]))]))
+        count = len(part[names[0]])
+        logits = model.logits(padded(words, [{key: texts[key][i] for key in texts} for i in range(count)]))
+        yield range(start + 1, start + count + 1), logits

@@ -1,7 +1,7 @@
 """``lgx sweep``: execute many runs from one file."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,53 +50,43 @@ def sweep(
         cluster: slurm submits the runs as job arrays.
         slurm: submitit's parameters of SLURM jobs, e.g. '{partition: gpu, timeout_min: 240, gpus_per_node: 1}'.
     """
-    from lgx.runs.sweeps import load_sweep
-
-    loaded = load_sweep(file, runs_dir)
-    collected = Path(results) if results else Path(runs_dir) / loaded.experiment / "measured.csv"
-    how = Execution(parallel, cluster, slurm, overwrite, dry_run)
-    if loaded.starts is None:
-        run_pending(file, loaded, collected, how)
-    else:
-        _run_starts(file, loaded, collected, how)
-    if not dry_run:
-        print(f"\nresults    {collected}; compare them with `lgx compare {collected}`")
-
-
-def _run_starts(file: str, sweep: "Sweep", results: Path, how: "Execution") -> None:
-    """Run all starts, then the longer training from scratch, with the costs beside the results."""
     from lgx.core.rows import read_rows
     from lgx.results.sweep_costs import longer_scratch, rows_with_costs
     from lgx.runs.sweeps import load_sweep
 
-    run_pending(file, sweep, results, how, rows_with_costs(sweep))
-    if sweep.starts is not None and results.is_file() and not how.dry_run:
-        whole = load_sweep(file, sweep.runs_dir, longer_scratch(sweep.starts, read_rows(results)))
-        if len(whole.runs) > len(sweep.runs):
-            run_pending(file, whole, results, how, rows_with_costs(whole))
+    if slurm is not None and cluster != "slurm":
+        raise UserError("--slurm: needs --cluster slurm")
+    loaded = load_sweep(file, runs_dir)
+    collected = Path(results) if results else Path(runs_dir) / loaded.experiment / "measured.csv"
+    executor = partial(_executor, parallel=parallel, slurm=(slurm or {}) if cluster == "slurm" else None)
+    run = partial(_run_pending, file=file, results=collected, executor=executor, overwrite=overwrite, dry_run=dry_run)
+    run(loaded, rows_of=rows_with_costs(loaded) if loaded.starts is not None else None)
+    if loaded.starts is not None and collected.is_file() and not dry_run:
+        whole = load_sweep(file, runs_dir, longer_scratch(loaded.starts, read_rows(collected)))
+        if len(whole.runs) > len(loaded.runs):
+            run(whole, rows_of=rows_with_costs(whole))
+    if not dry_run:
+        print(f"\nresults    {collected}; compare them with `lgx compare {collected}`")
 
 
-@dataclass(frozen=True)
-class Execution:
-    """How the runs of a sweep are executed; see :func:`sweep`."""
-
-    parallel: int = 1
-    cluster: Literal["local", "slurm"] = "local"
-    slurm: dict[str, Any] | None = None
-    overwrite: bool = False
-    dry_run: bool = False
-
-
-def run_pending(
-    file: str, sweep: "Sweep", results: Path, how: Execution, rows_of: "Callable[[Job], list[Row]] | None" = None
+def _run_pending(
+    sweep: "Sweep",
+    file: str,
+    results: Path,
+    executor: "Callable[[Path], Executor]",
+    overwrite: bool,
+    dry_run: bool,
+    rows_of: "Callable[[Job], list[Row]] | None",
 ) -> None:
-    """Run all runs of a sweep that are not finished, or print their command lines.
+    """Run all runs of a sweep that are not finished, or print their command lines; for the options see :func:`sweep`.
 
     Args:
-        file: Its file, for messages.
         sweep: The sweep.
+        file: Its file, for messages.
         results: CSV file that collects rows.
-        how: How the runs are executed.
+        executor: Makes what executes the runs, given a folder for its files.
+        overwrite: Run changed runs again.
+        dry_run: Print the command lines only.
         rows_of: Gives the rows of a finished run that are added; by default its test rows.
     """
     import shlex
@@ -106,10 +96,8 @@ def run_pending(
     from lgx.runs.scheduler import Pool, changed_runs, run_sweep, sweep_jobs, with_dependents
     from lgx.runs.sweeps import pending_runs
 
-    if how.slurm is not None and how.cluster != "slurm":
-        raise UserError("--slurm: needs --cluster slurm")
     changed = changed_runs(sweep)
-    if changed and not how.overwrite:
+    if changed and not overwrite:
         first, change = next(iter(changed.items()))
         raise UserError(
             f"{file}: {len(changed)} finished run(s) have changed: {first} {change}; give --overwrite to repeat them, "
@@ -118,23 +106,24 @@ def run_pending(
     replaced = with_dependents(sweep, changed)
     pending = {spec.folder for spec in pending_runs(sweep, results)} | replaced
     specs = [spec for spec in sweep.runs if spec.folder in pending]
-    jobs = sweep_jobs(sweep, specs, overwrite=how.overwrite)
+    jobs = sweep_jobs(sweep, specs, overwrite=overwrite)
     print(f"sweep      {sweep.experiment}: {len(jobs)} of {len(sweep.runs)} runs to do", flush=True)
-    if how.dry_run:
+    if dry_run:
         for number, job in enumerate(jobs.values(), start=1):
             print(f"\n[{number}/{len(jobs)}] lgx {shlex.join(job.command)}")
         return
     places = {Path(folder).resolve() for folder in replaced}  # the rows stay pending if this sweep is stopped
     keep_rows(results, lambda row: Path(row.run).resolve() not in places)
     if jobs:
-        executor = _executor(jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit", how)
-        run_sweep(sweep, jobs, Pool(executor, len(jobs)), results, rows_of)
+        folder = jobs_folder(sweep.runs_dir, sweep.experiment) / "submitit"
+        run_sweep(sweep, jobs, Pool(executor(folder), len(jobs)), results, rows_of)
 
 
-def _executor(folder: Path, how: Execution) -> "Executor":
+def _executor(folder: Path, parallel: int, slurm: dict[str, Any] | None) -> "Executor":
+    """SLURM with these parameters, or this machine."""
     from lgx.runs.executors import InProcessExecutor, LocalExecutor
     from lgx.runs.slurm_executor import SlurmExecutor
 
-    if how.cluster == "slurm":
-        return SlurmExecutor(folder, how.parallel, how.slurm or {})
-    return LocalExecutor(how.parallel) if how.parallel > 1 else InProcessExecutor()
+    if slurm is not None:
+        return SlurmExecutor(folder, parallel, slurm)
+    return LocalExecutor(parallel) if parallel > 1 else InProcessExecutor()

@@ -16,7 +16,6 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from data_modules import TaskDataModule
-from data_modules.module_checks import Loader, check_module, is_of_another_package
 from lgx.artifacts.checkpoints import LAST
 from lgx.core.provenance import commit
 from lgx.core.readable import lower_is_better
@@ -45,9 +44,6 @@ from lgx.training.run_folder import FolderClaim, find_checkpoint, place_of_run, 
 from lgx.training.same_run import RunIdentity, check_same, package_versions
 from lgx.training.sources import resolve_sources
 from lgx.training.trainer_parts import every_callback, every_plugin, place_loggers
-
-_EVALUATED: dict[str, Loader] = {"validate": "val", "test": "test", "predict": "predict"}
-
 
 WriteReport = Callable[[Path, Method], Path | None]
 """Writes a page to a run's folder, given the trained method; None for no page."""
@@ -185,8 +181,6 @@ class LgxCLI(LightningCLI):
                 print(f"finished   {self.run_dir}: nothing to do; --overwrite trains again")
                 return
             self._before_fit()
-        else:
-            self._check_custom_data([_EVALUATED[self.command]])
         with self._blamed():
             getattr(self.trainer, self.command)(self.model, datamodule=self.datamodule, **arguments)
             if self.command == "fit":
@@ -230,14 +224,11 @@ class LgxCLI(LightningCLI):
 
     def _before_fit(self) -> None:
         """Read the data, so that errors occur before anything is replaced; test the start of a new run."""
-        tested = self.config.test_start or self.config.test_end
         if _is_first_process():
             self.datamodule.prepare_data()
             self.datamodule.setup("fit")
-            if tested:
+            if self.config.test_start or self.config.test_end:
                 self.datamodule.setup("test")
-            needed: dict[Loader, Any] = {"train": True, "val": self.trainer.limit_val_batches, "test": tested}
-            self._check_custom_data([loader for loader, needs in needed.items() if needs])
         if self.claim.writes:
             batch = self.datamodule.batch_size * self.trainer.world_size
             data = {**self.datamodule.fingerprint(), "data.batch_size x processes": str(batch)}
@@ -248,16 +239,6 @@ class LgxCLI(LightningCLI):
         if self.config.test_start and self.checkpoint is None:
             with self._blamed():
                 self.trainer.test(self.model, self.datamodule, verbose=False)
-
-    def _check_custom_data(self, loaders: list[Loader]) -> None:
-        """Check the first batches of a data module of another package, before anything is replaced or trained."""
-        if not _is_first_process() or not is_of_another_package(self.datamodule):
-            return
-        self.datamodule.trainer = self.trainer
-        if self.command != "fit":
-            self.datamodule.prepare_data()
-            self.datamodule.setup(self.command)
-        check_module(self.datamodule, loaders)
 
     def _after_fit(self) -> None:
         """Test the run's weights, write its summary, and print its outputs."""

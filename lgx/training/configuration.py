@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib import resources
-from itertools import pairwise
 from operator import attrgetter
 from typing import Any, ClassVar, cast
 
 import lightning.pytorch
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ActionYesNo, Namespace
+from jsonargparse import ActionYesNo, Namespace, set_parsing_settings
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser
@@ -19,7 +18,6 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules import TaskDataModule  # the import registers the short names of data modules
-from data_modules.module_checks import check_options, check_task
 from lgx.components.features import ProbeName
 from lgx.components.optim import check_class, length_argument
 from lgx.core.names import check_line, check_name
@@ -31,12 +29,11 @@ from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.lightning_internals import read_whole_numbers_first
-from lgx.training.parsing import LINKED, ConfigFile, DroppedOptions, parse, restrict_imports, underscored
+from lgx.training.parsing import LINKED, ConfigFile, parse, underscored
 from lgx.training.trainer_parts import FOLLOW_RUN
 
 REFUSED = "the configuration contains an invalid value"
 
-_DROPPED = DroppedOptions()
 _UNSUITED = {
     "GradientAccumulationScheduler": "changes the number of steps during the run, which schedules and plans need; give "
     "trainer.accumulate_grad_batches",
@@ -86,26 +83,22 @@ class RunParser(LightningArgumentParser):
         return added
 
     def _build(self, kind: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
-        """Build an object; check a data module, which may come from another package."""
+        """Build an object, and note the class of one that cannot be built."""
         try:
-            built = kind(*arguments, **options)
-            if isinstance(built, TaskDataModule):
-                check_task(type(built).__name__, built.task)
-                check_options(built)
-            return built
+            return kind(*arguments, **options)
         except Exception as error:
             self.refused.append((kind, error))  # type: ignore[arg-type]
             raise
 
 
 def make_parser(command: str, extra: type | None = None) -> RunParser:
-    """The parser of a training command; it accepts class paths of known classes only.
+    """The parser of a training command.
 
     A process makes each parser once, because this takes a tenth of the time of a short run.
     """
     silence_expected_warnings()
     registry.load_all()
-    restrict_imports()
+    set_parsing_settings(import_path_denylist=[])  # refuses what jsonargparse's own list denies, instead of a warning
     return _new_parser(command, extra)
 
 
@@ -117,7 +110,6 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
         default_config_files=[str(resources.files("lgx.training") / "defaults.yaml")],
         dump_header=[f"lightning.pytorch=={lightning.pytorch.__version__}"],
         exit_on_error=False,
-        logger=_DROPPED.logger,
         allow_abbrev=False,  # an abbreviation would accept a misspelt option
     )
     parser.add_argument("-c", "--config", action=ConfigFile, help="Configuration file in YAML.")
@@ -137,15 +129,12 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
 
 
 def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
-    """Parse a command line and the configuration files that it names; print the options that a class replaces."""
-    for word, after in pairwise([*underscored(argv), ""]):
-        option, _, value = word.partition("=")
+    """Parse a command line and the configuration files that it names."""
+    for word in underscored(argv):
+        option = word.partition("=")[0]
         linked = option.removeprefix("--")
         if linked in LINKED:
             raise UserError(f"{option}: follows {LINKED[linked]}; leave it out")
-        if option in ("--model.optimizer", "--model.scheduler"):
-            check_class(option, value or after)
-    _DROPPED.printed.clear()
     config = parse(parser, argv)
     for name in ("optimizer", "scheduler"):
         check_class(f"model.{name}", str(getattr(config.model.init_args.get(name), "class_path", "")))
@@ -233,16 +222,9 @@ def _check_values(config: Namespace) -> None:
         value = config.trainer[name]
         if isinstance(value, int | float) and value <= 0:
             raise UserError(f"trainer.{name}: expected more than 0, got {value}")
-    strategy = config.trainer.strategy
-    if isinstance(strategy, str) and any(word in strategy for word in ("notebook", "spawn", "fork")):
-        raise UserError(f"trainer.strategy: the processes of {strategy} return no results; give ddp")
     for place, value in all_values(config.as_dict()):
         if place.endswith(".class_path") and (why := _UNSUITED.get(value.rpartition(".")[2])):
             raise UserError(f"{place}: {value} {why}")
-        if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
-            check_name(value, place)
-        elif place.startswith("model.scheduler.") and type(value) is int and value < 1 and "last_epoch" not in place:
-            raise UserError(f"{place}: expected at least 1 update, got {value}")
 
 
 def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,68 +1,17 @@
-"""Parse command lines with jsonargparse: classes of known packages, one sentence for any mistake."""
+"""Parse command lines with jsonargparse: one sentence for any mistake."""
 
-import difflib
-import importlib
-import inspect
-import logging
-import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
-from jsonargparse import ActionConfigFile, ArgumentError, Namespace, set_dumper, set_parsing_settings
+from jsonargparse import ActionConfigFile, ArgumentError, Namespace, set_dumper
 
 from lgx.errors import UserError
-from lgx.host import launcher
 from lgx.host.safety import read_yaml
-from lgx.methods import registry
 from lgx.training.lightning_internals import option_strings
 
-_PACKAGES = (
-    "lgx.methods", "lgx.initialization", "lgx.components.optim", "data_modules",
-    "torch.optim", "torch.optim.lr_scheduler", "timm.optim",
-    "lightning.fabric.plugins", "lightning.pytorch.accelerators", "lightning.pytorch.callbacks",
-    "lightning.pytorch.loggers", "lightning.pytorch.plugins", "lightning.pytorch.profilers",
-    "lightning.pytorch.strategies",
-)  # fmt: skip
-"""Packages whose classes a configuration may name."""
-_LISTED = (
-    "lgx, data_modules, torch.optim, timm.optim, or lightning's callbacks, loggers, plugins, profilers, strategies"
-)
-_admitted: list[str] = []
-"""Further packages that are admitted now; jsonargparse keeps those of an earlier call."""
-
-
-def restrict_imports() -> None:
-    """Let configurations name classes of known packages only: a foreign one could run code, as an import already does.
-
-    ``LGX_ALLOW_IMPORTS=mypackage,other`` admits further packages.
-    """
-    admitted = [name.strip() for name in os.environ.get("LGX_ALLOW_IMPORTS", "").split(",") if name.strip()]
-    methods = {value.__module__.partition(".")[0] for value in registry.method_classes().values()} - {"lgx"}
-    try:
-        set_parsing_settings(
-            import_path_denylist=["*", *{*_admitted} - {*admitted}],
-            import_path_allowlist=[*_PACKAGES, "lightning.Callback", *methods, *admitted],
-        )
-    except ValueError as error:
-        raise UserError(f"LGX_ALLOW_IMPORTS: {' '.join(str(error).split())}") from error
-    _admitted[:] = admitted
-
-
-def _class_names() -> list[str]:
-    """Names of the classes that a configuration may name without their module."""
-    return [
-        name
-        for package in _PACKAGES
-        for name, value in vars(importlib.import_module(package)).items()
-        if inspect.isclass(value)
-    ]
-
-
-_CLASS_FIRST = "give the class before its options"
 _KINDS = re.compile(r"\s+(Subclass types expect|- a (class path|dict) )")
 """Lines that list the forms of a class, the same for every mistake."""
 
@@ -102,37 +51,11 @@ class ConfigFile(ActionConfigFile):
     @staticmethod
     def apply_config(parser: Any, cfg: Namespace, dest: str, value: str) -> None:
         """Add the options of a file to the parsed ones."""
-        content = read_yaml(Path(value), "give a configuration file")
-        if not isinstance(content, dict):
-            raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
-        for option, other in LINKED.items():
-            group, name = option.split(".")
-            options = content.get(group)
-            if isinstance(options, dict) and name in (options.get("init_args") or options):
-                raise UserError(f"{value}: {option}: follows {other}; leave it out")
+        read_yaml(Path(value), "give a configuration file")
         try:
             ActionConfigFile.apply_config(parser, cfg, dest, value)
         except ArgumentError as error:
             raise UserError(f"{value}: {_explain(str(error), option_strings(parser))}") from error
-
-
-class DroppedOptions(logging.Handler):
-    """Prints once what jsonargparse says of options that it drops, because another class replaces theirs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.printed: set[str] = set()
-        self.logger = logging.getLogger("lgx.dropped")
-        self.logger.setLevel(logging.DEBUG)
-        self.logger.propagate = False
-        self.logger.addHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a message, once."""
-        message = record.getMessage()
-        if "discarding init_args" in message and message not in self.printed and launcher.rank() == 0:
-            self.printed.add(message)
-            print(f"dropped   {message}", file=sys.stderr)
 
 
 def _explain(message: str, options: Sequence[str]) -> str:
@@ -144,54 +67,25 @@ def _explain(message: str, options: Sequence[str]) -> str:
     deepest = max(range(len(lines)), key=lambda number: len(lines[number]) - len(lines[number].lstrip()))
     place = ".".join(re.findall(r'Parser key "([^"]+)"', "\n".join(lines[: deepest + 1])))
     reason = lines[deepest].rpartition("callable class: ")[2].partition(". Got value: Namespace")[0].strip(" -")[:400]
-    refused = re.search(r"Importing '([^']+)' is not allowed", message)
-    if refused:
-        of_base = refused[1] in ("lgx.methods.Method", "lgx.initialization.Initializer")
-        reason = _CLASS_FIRST if of_base else _denied(refused[1])
-    elif unknown := re.match(r"Expected a dot import path string: (\w+)$", reason):
-        reason = f"class {unknown[1]!r} is unknown{_similar(unknown[1], _class_names())}"
-    elif reason.endswith("is abstract"):
-        value = re.search(r"Given value: ([\w.]+)$", message, re.MULTILINE)
-        reason = f"{reason}, got {value[1]}" if value else _CLASS_FIRST
-    elif reason.endswith("is not accepted"):
-        helps = [f"--{group}.help" for group in (place, place.partition(".")[0])]
-        reason += f"; see {next((help for help in helps if help in options), '--help')}"
+    if unknown := re.match(r"Expected a dot import path string: (\w+)$", reason):
+        reason = f"class {unknown[1]!r} is unknown; see --help for the classes"
+    elif reason.endswith("is abstract") and "NestedArg" in message:
+        reason = "give the class before its options"
     elif reason.startswith("unrecognized arguments: "):
-        name = reason.split()[2].partition("=")[0]
-        same = [option for option in options if option.endswith(f".{name.lstrip('-')}")]
-        reason += f"; did you mean {same[0]}?" if same else _similar(name, options)
+        name = reason.split()[2].partition("=")[0].lstrip("-")
+        same = [option for option in options if option.endswith(f".{name}")]
+        reason += f"; did you mean {same[0]}?" if same else ""
     elif reason.startswith(("Expected", "Not")) and "Got value" not in reason:
         value = re.search(r"Given value: (?!NestedArg)(.+?)(\. Got value|\n|$)", message)
         reason += f", got {value[1]:.100}" if value else ""
     return f"{place}: {reason}" if place else reason
 
 
-def _similar(name: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=2, cutoff=0.7)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
-
-
-def _denied(path: str) -> str:
-    package = path.partition(".")[0]
-    return (
-        f"importing {path} is not allowed; a class path names a class of {_LISTED}; "
-        f"LGX_ALLOW_IMPORTS={package} also admits {package}, if you wrote it or trust it"
-    )
-
-
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """Writes enumerations, such as the default of Lightning's ``Timer``, as texts."""
 
 
-def _represent_text(dumper: Any, text: str) -> Any:
-    """A text; in quotes where jsonargparse, unlike YAML 1.1, reads a number, such as 1e3."""
-    plain = str.__str__(text)
-    quotes = "'" if re.fullmatch(r"[+-]?[\d.]+e[+-]?\d+", plain, re.IGNORECASE) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", plain, quotes)
-
-
-_Dumper.add_representer(str, _represent_text)
-_Dumper.add_multi_representer(str, _represent_text)
+_Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str.__str__(text)))
 
 
 def _dump_yaml(data: Any) -> str:

@@ -16,7 +16,7 @@ from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import heads_whole, narrow
 from lgx.methods import WeightSelection, WeightSubcloning
-from tests.support.command_line import lgx, ok, refusal
+from tests.support.command_line import lgx, ok
 from tests.support.text_networks import EACH_TEXT, padded_ids, plain_network, transformers
 
 BERT = '{"model_type":"bert"}'
@@ -125,11 +125,6 @@ def test_a_folder_with_another_configuration_is_refused(folder, tmp_path, values
     (copy / "config.json").write_text(json.dumps(about | values))
     with pytest.raises(UserError, match=words):
         load_pretrained(str(copy))
-
-
-def test_predictions_of_a_language_model_are_refused_with_what_continues_texts(folder, tmp_path):
-    given = ["predict", folder / "config.json", "--model", folder, "--out", tmp_path / "predictions.csv"]
-    assert f"pipeline('text-generation', '{folder}')" in refusal(lgx(*given))
 
 
 def test_missing_tensors_are_named_and_code_beside_weights_is_not_run(folder, tmp_path):

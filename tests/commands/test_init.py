@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 
 from lgx.architectures import parse_architecture, parse_for
 from lgx.architectures.describing import describe_timm_model
+from lgx.architectures.forms import MODULES
 from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
 from lgx.artifacts.pretrained import architecture_of
 from lgx.artifacts.source_names import WEIGHTS
-from lgx.commands.backbones import describe_backbone, names_of_backbones
 from lgx.initialization import initialize
 from lgx.methods import StagewiseExpansion
 from lgx.methods.registry import names_with_initializer
@@ -93,7 +93,6 @@ def test_of_sizes_that_meet_a_budget_the_start_with_the_best_features_is_written
 
 MISTAKES = [
     (["--data", "fashion_mnist"], ("--data", "--params")),
-    (["--params", "9Q"], ("--params 9Q", "such as 9M")),
     (["--arch", "depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], ("depth 1", "2 layers")),
     (["--arch", "6-Small"], ("embed_dim 384", "must not be wider than the learngene", "embed_dim 16")),
     (["--num_classes", 9], ("3 classes", "--head 9")),
@@ -180,30 +179,6 @@ def test_lgx_arch_prints_parameters_and_macs():
     assert "36.26" in lgx("arch", "Des-B-5", "--num_classes", "100").out
 
 
-def listed(pattern):
-    head, *lines = ok(lgx("backbones", pattern)).out.splitlines()
-    assert head.split() == ["backbone", "read", "parameters", "px", "license"]
-    return {line.split()[0]: line for line in lines}
-
-
-def test_a_plain_vit_is_read_and_predicted():
-    line = listed("vit_tiny_patch16_224")["vit_tiny_patch16_224.augreg_in21k_ft_in1k"]
-    assert line.split(maxsplit=6)[1:] == ["yes", "5.7", "M", "224", "apache-2.0", "(also predicted by hypernetworks)"]
-    parameters = sum(p.numel() for p in timm.create_model("vit_tiny_patch16_224").parameters())
-    assert describe_backbone("vit_tiny_patch16_224")[0] == parameters
-
-
-def test_a_model_that_is_not_read_has_a_reason():
-    found = listed("beit_base_patch16_224.*")
-    assert len(found) > 1
-    assert all(line.split()[1] == "no" and "Beit" in line for line in found.values())
-
-
-def test_a_name_that_timm_does_not_have_is_refused():
-    assert "vit_enormous: timm has no pretrained ViT of that name" in refusal(lgx("backbones", "vit_enormous"))
-    assert "resnet50: is not a ViT" in refusal(lgx("backbones", "resnet50"))
-
-
 def test_another_network_than_a_vit_is_refused_before_its_download(tmp_path):
     sentence = refusal(lgx("init", "--source=resnet50", "--arch=depth=3", f"--out={tmp_path}/x"))
     assert "is a ResNet, not a VisionTransformer" in sentence
@@ -211,10 +186,9 @@ def test_another_network_than_a_vit_is_refused_before_its_download(tmp_path):
 
 @pytest.mark.slow
 def test_most_of_timms_pretrained_vits_are_read():
-    names = [name.partition(".")[0] for name in names_of_backbones("*")]
-    found = {name: describe_backbone(name)[1] for name in names}
+    families = (*MODULES, "beit", "naflexvit", "vision_transformer_hybrid", "vision_transformer_relpos")
+    names = [name for family in families for name in timm.list_models(module=family, pretrained=True)]
+    found = {name: describe_timm_model(name) for name in {name.partition(".")[0] for name in names}}
     assert len(names) >= 463
-    assert sum(found[name].architecture is not None for name in names) >= 380
+    assert sum(found[name.partition(".")[0]].architecture is not None for name in names) >= 380
     assert all(each.architecture is not None or each.reason for each in found.values())
-    for name, each in list(found.items())[::20]:
-        assert (each.architecture is None) == (describe_timm_model(name).architecture is None), name

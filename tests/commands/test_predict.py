@@ -131,14 +131,6 @@ def test_unreadable_files_are_reported_counted_and_not_fatal(models, photos, tmp
     assert list(tmp_path.glob(".*")) == []
 
 
-def test_names_of_bytes_that_are_no_utf8_are_written(models, photos, tmp_path):
-    (tmp_path / "photos").mkdir()
-    shutil.copy(photos / "test/circle/0.png", str(tmp_path / "photos").encode() + b"/caf\xe9.png")
-    out = tmp_path / "p.csv"
-    assert lgx("predict", tmp_path / "photos", "--model", models["folder"], "--out", out).code == 0
-    assert b"\ncaf\xe9.png," in out.read_bytes().replace(b"\r", b"")
-
-
 def test_a_foreign_onnx_file_without_description_is_refused(models, photos, tmp_path):
     foreign = onnx.load(models["net.onnx"])
     del foreign.metadata_props[:]

@@ -108,6 +108,7 @@ def workplace(tmp_path, monkeypatch):
     write_deit_tiny(tmp_path / "deit_tiny.safetensors")
     (tmp_path / "my_images").mkdir()
     Image.new("RGB", (40, 40), "red").save(tmp_path / "my_images/1.png")
+    write_images(tmp_path / "classes/my_images", {"train": 30})
     rows = [
         Row(method, name_of(seven), "digits", "test", 0, "acc", 0.5, 0, 10, f"runs/demo_sws/{method}-7/seed0")
         for method in ("random", "sws")
@@ -225,9 +226,8 @@ def run_commands(lines: list[str]) -> set[str]:
             words += ["--force"]
         elif command == "extract":  # the replacement was selected on two data sets
             words = ["1" if w == "2" else w for w in words]
-        elif command == "embed":  # one image replaces every data set
-            place = words.index("--data") + 1
-            words[place] = "my_images" if "pocket" in words[place] else words[place]
+        elif command == "embed" and ("my_images" in words or "pocket" in line):  # small images replace every set
+            words[words.index("--data") + 1] = "classes/my_images"
         elif words[:2] == ["data", "prepare"]:
             words = ["data", "prepare", "--help"]
         ok(lgx(*words), line)

@@ -42,8 +42,7 @@ def _work(
 def fork(work: Callable[..., object], args: tuple[object, ...], folder: Path, log: str = "log") -> BaseProcess:
     """Call a function in a process group of its own, in a folder, with its output in ``log``."""
     folder.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "LGX_ALLOW_IMPORTS": "tests"}  # for the callbacks in tests.support.probes
-    process = PROCESSES.Process(target=_work, args=(work, args, folder, log, environment))
+    process = PROCESSES.Process(target=_work, args=(work, args, folder, log, {**os.environ}))
     process.start()
     return process
 

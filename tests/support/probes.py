@@ -1,4 +1,4 @@
-"""Callbacks that tests add to runs in other processes (with LGX_ALLOW_IMPORTS=tests)."""
+"""Callbacks that tests add to runs in other processes."""
 
 import json
 import multiprocessing

@@ -86,4 +86,4 @@ class SlurmSweep:
 
 def job_variables() -> dict[str, str]:
     """Environment variables of the jobs."""
-    return {"OMP_NUM_THREADS": "1", "LGX_ALLOW_IMPORTS": "tests", "CUDA_VISIBLE_DEVICES": ""}
+    return {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}

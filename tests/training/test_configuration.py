@@ -1,7 +1,5 @@
 """The parser of training commands: what it accepts, builds, and takes from the source; whose mistake an error is."""
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 import yaml
@@ -11,7 +9,6 @@ from lgx.architectures import HFArchitecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import architecture_of
 from lgx.core.rows import read_rows
-from lgx.errors import UserError
 from lgx.methods import Finetune
 from lgx.planning import make_plan
 from lgx.training.configuration import instantiate, make_parser, parse_configuration
@@ -21,37 +18,18 @@ from tests.support.runs import last_checkpoint
 from tests.support.sweeps import config_of, write_sweep
 
 
-@dataclass(frozen=True)
-class More:
-    """Further options.
-
-    Attributes:
-        count: How many.
-        loud: Whether to shout.
-    """
-
-    count: int = 1
-    loud: bool = False
+def parsed(images, tmp_path, *options):
+    parser = make_parser("fit")
+    return parser, parse_configuration(parser, arguments("fit", "Finetune", images, tmp_path, *options)[1:])
 
 
-def parsed(images, tmp_path, *options, extra=None, model="Finetune"):
-    parser = make_parser("fit", extra)
-    return parser, parse_configuration(parser, arguments("fit", model, images, tmp_path, *options)[1:])
-
-
-def test_boolean_options_are_flags_that_a_file_sets_too_and_fields_of_a_dataclass_are_options(images, tmp_path):
+def test_boolean_options_are_flags_that_a_file_sets_too(images, tmp_path):
     for words in ("--test-start", "--test_start true", "--test_start=false", "--test_start --no-test-start"):
         _, config = parsed(images, tmp_path, *words.split())
         assert (config.test_start, config.test_end) == ("=false" not in words and "--no" not in words, False), words
     (tmp_path / "flags.yaml").write_text(yaml.safe_dump({"test_end": True, "overwrite": True}))
     _, config = parsed(images, tmp_path, "--config", tmp_path / "flags.yaml", "--no_overwrite")
     assert (config.test_end, config.overwrite) == (True, False)
-    _, config = parsed(images, tmp_path, "--count=3", "--loud", extra=More)
-    assert (config.count, config.loud) == (3, True)
-    _, config = parsed(images, tmp_path, extra=More)
-    assert (config.count, config.loud) == (1, False)
-    with pytest.raises(UserError, match="--loud"):
-        parsed(images, tmp_path, "--loud")
 
 
 def test_method_and_data_module_are_built_without_a_trainer(images, tmp_path):

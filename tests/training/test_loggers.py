@@ -50,7 +50,6 @@ def test_losses_are_logged_in_the_steps_in_which_something_may_read_them(fit, mo
         log(self, name, *values, **more)
 
     monkeypatch.setattr(LightningModule, "log", noted)
-    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
     monkeypatch.setenv("LGX_TEST_STEP_SECONDS", "0")
     every = ["--trainer.log_every_n_steps=2", "--trainer.max_epochs=2", "--trainer.max_steps=6"]
     ok(fit("Ancestor", "--name=a", *every, *options))

@@ -336,8 +336,7 @@ def check(row, examples, out):
 
 @pytest.mark.parametrize("processes", FACTORS["processes"])
 @pytest.mark.parametrize("strength", [2, pytest.param(3, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
-def test_options_agree_with_plain_training(strength, processes, sets, tmp_path, monkeypatch):
-    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
+def test_options_agree_with_plain_training(strength, processes, sets, tmp_path):
     chosen = [row for row in rows(strength) if row["processes"] == processes]
     chosen = chosen[::3] if (strength, processes) == (2, 2) else chosen  # the rows of three options have all pairs
     lines = {
@@ -360,8 +359,7 @@ def test_options_agree_with_plain_training(strength, processes, sets, tmp_path, 
 
 
 @pytest.mark.parametrize("pair", REFUSED, ids=str)
-def test_a_refused_pair_is_one_sentence(pair, sets, tmp_path, monkeypatch):
-    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
+def test_a_refused_pair_is_one_sentence(pair, sets, tmp_path):
     row = BASE | pair
     refusal(lgx(*commands(row, sets(row)[0], tmp_path)[0]))
 

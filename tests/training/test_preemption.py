@@ -23,11 +23,6 @@ def undisturbed(images, tmp_path_factory):
     return load_checkpoint(runs / "test/r/seed0/checkpoints/last.ckpt")
 
 
-@pytest.fixture(autouse=True)
-def probes(monkeypatch):
-    monkeypatch.setenv("LGX_ALLOW_IMPORTS", "tests")
-
-
 def signalled(images, runs, number, *options):
     """Train, and send a signal between the second step's backward pass and its update."""
     probe = ["--trainer.callbacks+=tests.support.probes.SignalAt", "--trainer.callbacks.step=1"]

@@ -21,11 +21,9 @@ from data_modules.images.transforms import MaskTransform, train_transform
 from data_modules.loading.samplers import TransformedExamples
 from data_modules.own_images import base
 from data_modules.sets.segmentation import MaskedImages
-from lgx.architectures import parse_architecture
 from lgx.artifacts.export.program import task_of
-from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
+from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands.predict import _batches
-from lgx.commands.task_examples import TaskReader
 from lgx.core.eval_transforms import as_in_timm, eval_transform, normalized
 from lgx.core.task import Reading, Task
 from lgx.errors import UserError
@@ -36,7 +34,7 @@ from tests.support.images import write_images
 from tests.support.picture_files import SIZE, bands, exif, photographs, pil, tar
 
 RANGE, IN_SHARDS = (0, 40_000), (".png", ".jpg", ".webp")
-PATHS = ("folder", "cache", "augmented", "table", "unlabeled", "shards", "stream", "predict", "embed")
+PATHS = ("folder", "cache", "augmented", "table", "unlabeled", "shards", "stream", "predict")
 CASES = [
     *((channels, values, path) for channels, values in ((3, None), (3, RANGE), (1, None)) for path in PATHS),
     *((channels, None, path) for channels in (2, 4, 13) for path in ("folder", "cache", "augmented", "predict")),
@@ -93,21 +91,8 @@ def each(names: Iterable[str], examples: Any) -> Pixels:
     return found
 
 
-def embedded(folder: Path, channels: int, values: Any) -> Any:
-    """The examples of ``lgx embed``."""
-    arch = f"depth=1,embed_dim=8,num_heads=1,patch_size=4,img_size=12x16,in_chans={channels}"
-    half, reading = (0.5,) * channels, Reading(tuple(values or ()))
-    ancestor = PretrainedNetwork("x", torch.nn.Identity(), parse_architecture(arch), half, half, reading=reading)
-    examples = TaskReader(ancestor, "", None, 9, "files", None).read(str(folder)).examples
-    normalized = examples.transform
-    examples.transform = lambda image: normalized(image) * 0.5 + 0.5
-    return examples
-
-
 def read(path: str, root: Path, names: list[str], channels: int, values: Any) -> Pixels:
     """What a path reads of each file."""
-    if path == "embed":
-        return each(sorted(names), embedded(root / "train/a", channels, values))
     options: Any = {"img_size": SIZE, "in_chans": channels, "mean": (0.0,) * channels, "std": (1.0,) * channels}
     options |= {"value_range": values, "val_fraction": 0, "cache_gib": float(path == "cache")}
     own = {"shards": {"name": "all", "in_memory": True}, "stream": {"name": "good", "in_memory": False}}.get(path, {})

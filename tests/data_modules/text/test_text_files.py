@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from data_modules import TextFiles
-from data_modules.module_checks import check_module
 from data_modules.text import files as text_files
 from data_modules.text.rows import split_files
 from data_modules.text.tokenizer import load_tokenizer
@@ -60,7 +59,6 @@ def predicted(loader) -> list[int]:
 
 def test_every_token_of_a_split_is_predicted_once_and_documents_are_in_one_split(tmp_path, vocabulary):
     module = opened(write(tmp_path / "set", {"a.jsonl": OBJECTS}), vocabulary)
-    check_module(module, ["train", "val", "test"])
     tokenizer = load_tokenizer(vocabulary, SIZE)
     end = tokenizer.eos_token
     found = {}
