@@ -13,7 +13,6 @@ from lgx.host.cache import cache_root
 from lgx.host.extras import extra
 from lgx.host.failures import foreign_errors
 from lgx.host.files import walk
-from lgx.host.hub import hub_or_cache
 from lgx.host.safety import error_line
 
 _READERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -154,7 +153,7 @@ def read_hub(name: str, config: str | None, split: str) -> Any:
     remedy = "use data.source files, which reads the publishers' files below data.root"
     place = f"{name}{f' ({config})' if config else ''} {split}"
     datasets = library()
-    with foreign_errors(place, "could not be loaded from the Hugging Face hub", remedy), hub_or_cache(place, remedy):
+    with foreign_errors(place, "could not be loaded from the Hugging Face hub", remedy):
         return datasets.load_dataset(name, config, split=split)
 
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.failures import foreign_errors
-from lgx.host.hub import hub_or_cache
 from lgx.host.safety import read_json
 
 _OPENAI = "encoder.json", "vocab.bpe"
@@ -50,8 +49,7 @@ def load_tokenizer(where: str | Path, vocab_size: int | None = None, option: str
         elif folder.is_dir():
             tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
         else:
-            with hub_or_cache(place, remedy):
-                tokenizer = AutoTokenizer.from_pretrained(str(where), trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(str(where), trust_remote_code=False)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise UserError(f"{place} has only special tokens, because its vocabulary is missing; {remedy}")
     size = size_of(tokenizer)

@@ -21,7 +21,6 @@ from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.host.extras import extra
 from lgx.host.failures import foreign_errors
-from lgx.host.hub import hub_or_cache
 from lgx.host.safety import read_json
 
 if TYPE_CHECKING:
@@ -332,7 +331,7 @@ def described_network(name: str) -> HFArchitecture:
     remedy = "give a folder that transformers' save_pretrained wrote"
     folder = Path(name)
     if not folder.is_dir():
-        with foreign_errors(f"hf:{name}", "could not be downloaded", remedy), hub_or_cache(f"hf:{name}", remedy):
+        with foreign_errors(f"hf:{name}", "could not be downloaded", remedy):
             folder = Path(hf_hub_download(name.removeprefix("hf://"), "config.json")).parent
     config = folder / "config.json"
     if not config.is_file():

@@ -36,7 +36,6 @@ from lgx.core.readable import some
 from lgx.errors import UserError
 from lgx.host import launcher
 from lgx.host.failures import reason_of
-from lgx.host.hub import hub_or_cache
 from lgx.host.safety import parse_json
 
 Kind = Literal["learngene", "checkpoint", "weights", "folder", "timm", "name"]
@@ -170,19 +169,14 @@ def _fetched(text: str, download: bool) -> Source:
     if snapshot is None and not download:
         raise UserError(f"{text}: has not been downloaded yet; `lgx init --source {text} …` does")
     if snapshot is None:
-        with hub_or_cache(text, "give a local file") as unreachable:
-            try:
-                snapshot = _snapshot(name)
-            except Exception as error:  # the errors of the client's HTTP library are not those of the client
-                if unreachable:
-                    raise
-                reason = getattr(error, "server_message", None) or reason_of(error)
-                raise UserError(
-                    f"{text}: the Hugging Face hub does not give it ({reason}); check the name, or try again later; "
-                    f"for what is private log in with `hf auth login`, or set HF_TOKEN"
-                ) from error
-        if unreachable:
-            print(f"{text}: the hub cannot be reached ({unreachable}); the cached copy is read", file=sys.stderr)
+        try:
+            snapshot = _snapshot(name)
+        except Exception as error:  # the errors of the client's HTTP library are not those of the client
+            reason = getattr(error, "server_message", None) or reason_of(error)
+            raise UserError(
+                f"{text}: the Hugging Face hub does not give it ({reason}); check the name, or try again later; "
+                f"for what is private log in with `hf auth login`, or set HF_TOKEN"
+            ) from error
     path = _chosen(snapshot / name.path_in_repo, text)
     read_header(path if path.is_file() else path / WEIGHTS, text)
     return Source(f"{HUB}{name.id}@{path.relative_to(snapshot.parent).as_posix()}", str(path))

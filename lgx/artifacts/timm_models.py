@@ -6,7 +6,7 @@ timm resamples patches and positions, and converts the names of official files (
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from logging.handlers import BufferingHandler
 from pathlib import Path
@@ -22,14 +22,13 @@ from lgx.architectures.building import building_on
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights, is_number_tensor
-from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
+from lgx.artifacts.source_names import SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
 from lgx.artifacts.transformers_files import has_transformers_names, timm_names
 from lgx.core.readable import some
 from lgx.core.schema import LINE, check_fields
 from lgx.core.task import Normalization, image_size, size_text
 from lgx.errors import UserError
 from lgx.host.failures import is_full_memory, reason_of, timm_errors
-from lgx.host.hub import hub_or_cache
 from lgx.host.safety import read_json
 
 _STATES = ("state_dict_ema", "model_ema", "state_dict", "model", "module", "teacher")
@@ -203,11 +202,9 @@ def load_timm(name: str, **arguments: Any) -> nn.Module:
         name: A model that timm knows, or ``hf-hub:…`` or ``local-dir:…``.
         arguments: Those of ``timm.create_model``.
     """
-    base = name.removeprefix("hf-hub:").rpartition("/")[2]
     if not _reads_weights.get() and timm.is_model(name.partition(".")[0]):
         return timm.create_model(name, **arguments).eval()
-    remedy = f"`lgx import {base} --weights FILE --out FOLDER` reads a file of weights"
-    with timm_errors(name), nullcontext() if name.startswith(FOLDER) else hub_or_cache(name, remedy):
+    with timm_errors(name):
         model: nn.Module = timm.create_model(name, pretrained=True, **arguments)
     check_weights(model.state_dict(), name)
     return model.eval()

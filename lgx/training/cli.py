@@ -142,10 +142,10 @@ class LgxCLI(LightningCLI):
         self._monitor(built.checkpoint)
         options: Any = built.trainer
         with blame(REFUSED):
-            plugins, self.checkpoint_io = every_plugin(options.plugins)
+            plugins = every_plugin(options.plugins)
         self.saved = SaveConfig(self.identity, resumed is not None)
         first = [self.claim, self.saved] if self.command == "fit" else []
-        callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)
+        callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health)
         if not self.datamodule.has_validation:
             options.limit_val_batches = 0
         changed = {"default_root_dir": str(self.run_dir), "plugins": plugins, "callbacks": [*first, *callbacks]}
@@ -188,7 +188,7 @@ class LgxCLI(LightningCLI):
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
-        """Attribute errors during restoring to the checkpoint, and Lightning's refusals to the trainer."""
+        """Attribute Lightning's refusals to the trainer."""
         try:
             yield
         except (KeyboardInterrupt, SystemExit) as end:
@@ -209,14 +209,10 @@ class LgxCLI(LightningCLI):
             if stop is not None and worker_was_killed(error):  # before they had left the process group
                 words = f"{signal.Signals(stop).name}: the run and its loader processes ended, {self._how_to_resume()}"
                 raise Preempted(words, 128 + stop) from error
-            if not self.checkpoint_io.is_restoring:
-                owner = refused_by_lightning(error)
-                if owner is not None and (isinstance(error, _REFUSALS) or owner == "EarlyStopping"):
-                    raise UserError(f"trainer: {owner} refuses this run ({reason_of(error)})") from error
-                raise
-            wrong = "--ckpt_path: the checkpoint is from another run, or is damaged"
-            with blame(wrong, MisconfigurationException, OSError):
-                raise
+            owner = refused_by_lightning(error)
+            if owner is not None and (isinstance(error, _REFUSALS) or owner == "EarlyStopping"):
+                raise UserError(f"trainer: {owner} refuses this run ({reason_of(error)})") from error
+            raise
 
     def _how_to_resume(self) -> str:
         is_kept = (self.run_dir / "checkpoints" / LAST).is_file()
@@ -257,7 +253,7 @@ class LgxCLI(LightningCLI):
                 "peak_bytes": peak_bytes(self.trainer.strategy.root_device),
             }
             files = self.identity.files
-            write_summary(self.run_dir, self.trainer, counted, files, self.health.numbers(), weights.kind)
+            write_summary(self.run_dir, self.trainer, counted, files, weights.kind)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")
             for sentence in self.model.conclusions():
                 print(f"result     {sentence}")

@@ -16,15 +16,12 @@ from data_modules.loading.fingerprint import fingerprint_of_names
 from lgx.artifacts.checkpoints import FINAL, SUMMARY, load_checkpoint, weights_of_run
 from lgx.artifacts.source_names import FINAL_LEARNGENE, LEARNGENE
 from lgx.core.provenance import commit, hardware
-from lgx.core.schema import LINE, MAPPING, NUMBER, at_most, check_fields
 from lgx.core.seed import seed_of
 from lgx.core.task import Task, ignored_target
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.training.same_run import RunIdentity, check_same, identity_of
-
-_COUNT = at_most(2**62)
 
 
 @dataclass(frozen=True)
@@ -99,11 +96,7 @@ def find_checkpoint(folder: Path, command: str, name: str | None, untrained: boo
     content = load_checkpoint(path)
     if not {"pytorch-lightning_version", "state_dict", "lgx"} <= content.keys():
         raise UserError(f"--ckpt_path {path}: not a checkpoint of an lgx run")
-    damaged = f"--ckpt_path {path}: is damaged"
-    about = check_fields(content, {"state_dict": MAPPING, "lgx": MAPPING, "epoch": _COUNT}, damaged)["lgx"]
-    check_fields(about, {"method": LINE, "epochs": _COUNT}, damaged, complete=True)
-    check_fields(about, {"start_flops": NUMBER}, damaged)
-    return Checkpoint(str(path), identity_of(content, path), about)
+    return Checkpoint(str(path), identity_of(content), content["lgx"])
 
 
 def is_complete(folder: Path) -> bool:
@@ -120,7 +113,6 @@ def write_summary(
     trainer: Trainer,
     costs: Mapping[str, float | None],
     sources: Mapping[str, str],
-    health: dict[str, Any],
     weights: str,
 ) -> None:
     """Write ``summary.json`` into the run's folder.
@@ -132,7 +124,6 @@ def write_summary(
             ``start_flops`` of the start of the network, ``peak_bytes`` of memory, and ``seconds`` of wall time with
             tests; of a resumed run also the time until its checkpoint.
         sources: Option -> digest of the file of weights that it names.
-        health: What :class:`~lgx.training.callbacks.health.TrainingHealth` has measured.
         weights: Whether the run's weights are its ``best`` or its ``last`` ones.
     """
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
@@ -156,7 +147,6 @@ def write_summary(
         "class_fingerprints": {k: fingerprint_of_names(t.class_names) for k, t in tasks.items() if t.class_names},
         "learngene": (folder / FINAL_LEARNGENE).is_file(),
         "weights": weights,
-        "health": health,
     }
     with atomic_path(folder / SUMMARY) as temporary:
         temporary.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")

@@ -75,16 +75,13 @@ def test_a_model_folder_is_read_with_its_record_and_without_its_pickles(hub, des
 
 
 @pytest.mark.usefixtures("commit")
-def test_without_a_network_the_cached_version_is_read(hub, descendant, monkeypatch, tmp_path, capsys):
+def test_without_a_network_the_cached_version_is_read(hub, descendant, monkeypatch, tmp_path):
     hub.add("lab/des", descendant)
     names = ["hf://lab/vit", "hf://lab/vit/" + FILE, "hf://lab/des"]
     online = [resolve(name) for name in names]
     use_hub(monkeypatch, CLOSED, str(tmp_path / "hub"))
-    capsys.readouterr()
     assert [resolve(name) for name in names] == online
-    assert capsys.readouterr().err.count("; the cached copy is read\n") == 3
     assert [resolve(name, download=False) for name in names] == online
-    assert capsys.readouterr().err == ""
     assert resolve_kept("hf://lab/unknown").place == "hf://lab/unknown"
 
 

@@ -23,11 +23,9 @@ from tests.support.command_line import lgx
     ("error", "words"),
     [
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/a"), "runs/a: No space left on device"),
-        (OSError("the drive is gone"), "the drive is gone"),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), "the memory of the GPU is full"),
         (RuntimeError("[gloo] Connection closed by peer [127.0.0.1]:80"), "another process of this run ended"),
         (MemoryError(), "the memory of the machine is full; lower data.batch_size"),
-        (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), "the memory of the machine is full"),
         (
             RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried"),
             "the memory of the machine is full",
@@ -36,7 +34,6 @@ from tests.support.command_line import lgx
         (RuntimeError("unable to allocate shared memory(shm) for file </torch_1>"), "the shared memory (/dev/shm) is"),
         (RuntimeError("shape mismatch"), None),
         (ValueError("Broken pipe"), None),
-        (EOFError(), None),
     ],
 )
 def test_only_failures_of_the_system_are_described(monkeypatch, error, words):
@@ -55,24 +52,11 @@ def test_only_failures_of_the_system_are_described(monkeypatch, error, words):
     assert (result.code, result.sentence) == (1, f"lgx fit: {found}")
 
 
-def full_disk(path):
-    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-
-
-def test_a_full_disk_is_named_behind_the_loggers_message():
-    hidden = ValueError("\n you tried to log nan which is currently not supported. Try a dict or a scalar/tensor.")
-    hidden.__cause__ = full_disk("runs/events.out")
-    assert describe(hidden).startswith("runs/events.out: No space left on device; free some space")
-
-
 def test_a_killed_worker_is_recognized_behind_other_errors():
     death = RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
     hidden, other = TypeError("unsupported callable"), TypeError("unsupported callable")
     hidden.__context__ = death
-    other.__context__ = ConnectionResetError(
-        errno.ECONNRESET, "Connection reset by peer"
-    )  # not of a data loader worker
-    hidden.__context__.__context__ = hidden  # a cycle of causes ends the search, too
+    other.__context__ = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
     killed = "a data loading process was killed"
     assert describe(death).startswith(killed)
     assert describe(hidden).startswith(killed)

@@ -2,15 +2,12 @@
 
 import os
 import sys
-import warnings
 from unittest.mock import Mock
 
 import pytest
-from lightning.pytorch.plugins.environments import SLURMEnvironment
 
 from lgx.cli import main
 from lgx.host import launcher
-from lgx.host.warnings import silence_expected_warnings
 from tests.support.command_line import lgx
 
 WITHIN = {"SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
@@ -64,15 +61,6 @@ def test_the_rank_in_a_job_counts_only_in_jobs_that_lgx_submitted(variables):
     assert launcher.job_rank() == 0
     variables(SUBMITIT_EXECUTOR="slurm")
     assert launcher.job_rank() == 3
-
-
-def test_a_run_beside_slurm_does_not_ask_for_srun(variables, monkeypatch, tmp_path):
-    (tmp_path / "srun").touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with warnings.catch_warnings(record=True) as shown:
-        silence_expected_warnings()
-        assert not SLURMEnvironment.detect()
-    assert shown == []
 
 
 def test_an_error_is_one_write_with_its_newline_and_names_the_process(variables, monkeypatch):

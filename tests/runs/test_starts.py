@@ -18,18 +18,10 @@ MISTAKES = {
     "lacks": (lambda c: c.pop("budgets"), "lacks budgets"),
     "unknown": (lambda c: c.update(size={}), "unknown key"),
     "tasks": (lambda c: c.update(tasks=["a"]), "tasks is ['a'], expected a mapping from each name to options"),
-    "empty": (lambda c: c.update(sizes={}), "sizes is {}, expected a mapping from each name"),
-    "number": (lambda c: c["sizes"].update({8: {}}), "sizes is {"),
     "negative": (lambda c: c.update(budgets=[-1]), "whole numbers of epochs"),
     "scratch": (lambda c: c.update(scratch="rand"), "scratch is 'rand', expected random or twin or sws"),
     "start": (lambda c: c["starts"]["sws"].update(option={}), "starts.sws: unknown key"),
-    "sizes": (
-        lambda c: c["starts"]["sws"].update(sizes=["huge"]),
-        "sizes is ['huge'], expected a list of full or half",
-    ),
-    "source": (lambda c: c.update(sources={"a": 1}), "sources is {'a': 1}"),
     "variable": (lambda c: c["starts"]["sws"]["options"].update({"model.label": "{depth}"}), "unknown variable"),
-    "seeds": (lambda c: c.update(seeds="0"), "seeds must be a list"),
 }
 
 

@@ -77,11 +77,6 @@ def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, 
     assert [spec.name for spec in pending_runs(sweep, results)] == ["ancestor", "sws", "sws-3"]
 
 
-def test_a_file_of_another_kind_is_explained(tmp_path):
-    (tmp_path / "list.yaml").write_text("- a")
-    assert "expected keys and values" in lgx("sweep", tmp_path / "list.yaml").sentence
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(float("inf"), ".inf"), (3e-4, "0.0003"), (None, "null"), (True, "true"), ({"a": ["b", 2]}, "{a: [b, 2]}")],
@@ -99,14 +94,9 @@ def test_options_become_text_that_the_command_line_reads_back(tmp_path, value, t
         ({"seeds": [True]}, "seeds must be a list of whole numbers"),
         ({"seeds": [0, -1]}, "s.yaml: seeds: a seed is a whole number from 0 to 4294967295 (2**32 - 1), got -1"),
         ({"experiment": "../evil"}, "s.yaml: experiment: '../evil' is not the name of a subfolder"),
-        ({"experiment": True}, "s.yaml: experiment is True, expected a line of text"),
         ({"runs": [{"name": "x", "config": "c", "options": {"model.label": True}}]}, "model.label is True, expected"),
         ({"runs": [{"name": "x"}]}, "must have name and config"),
-        ({"runs": [{"name": "../../evil", "config": "c"}]}, "s.yaml: name: '../../evil' is not the name"),
         ({"runs": [{"name": "x", "config": "c", "command": "fti"}]}, "run 'x': command is 'fti', expected fit or test"),
-        ({"runs": [{"name": "x", "config": 3}]}, "run 'x': config is 3, expected a line of text"),
-        ({"runs": [{"name": "x", "config": "c", "options": ["a"]}]}, "run 'x': options is ['a'], expected a mapping"),
-        ({"runs": [{"name": "x", "config": "c", "matrix": {"d": 6}}]}, "run 'x': matrix is {'d': 6}, expected a map"),
         ({"runs": [{"name": "x", "config": "c", "matrix": {"d": {6: "a"}}}]}, "a mapping from every value"),
         (
             {"runs": [{"name": "x-{d}", "config": "c", "matrix": {"d": ["/../../b"]}}]},

@@ -1,9 +1,8 @@
-"""Stand-ins for the Hugging Face hub: one has repositories, one never answers, one refuses connections."""
+"""Stand-ins for the Hugging Face hub: one has repositories, one refuses connections."""
 
 import hashlib
 import json
 import re
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,19 +12,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from lgx.host import hub
-
 CLOSED = "http://127.0.0.1:9"
 """An address that refuses connections."""
 _PATHS = r"/api/models/(\w+/\w+)(/revision/|/tree/|)(\w*)()", r"/(\w+/\w+)(/resolve/)(\w+)/(.+)"
 """Paths of requests: the repository, what is asked, the revision, the file."""
-
-
-@contextmanager
-def silent_hub() -> Iterator[str]:
-    """The address of a server that accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 class FakeHub(ThreadingHTTPServer):
@@ -62,7 +52,6 @@ def use_hub(monkeypatch: pytest.MonkeyPatch, url: str, cache: str) -> None:
     """Let the hub's client, which reads its settings when it is imported, use this address and cache."""
     from huggingface_hub import constants
 
-    hub.failure_of.cache_clear()  # another test may have had a silent server at the same address
     monkeypatch.setattr(constants, "ENDPOINT", url)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", cache)

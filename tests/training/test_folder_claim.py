@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lgx.core.rows import read_rows
-from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
+from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.forks import held_elsewhere
 
 
@@ -99,11 +99,6 @@ def test_a_checkpoint_of_another_run_does_not_unlock_a_used_folder(fit, run, anc
     assert read_rows(run / "results.csv")
 
 
-def test_a_boolean_seed_is_seed_0_in_the_folder_and_in_the_rows(fit, tmp_path):
-    assert fit("Ancestor", "--name=b", "--seed_everything=true").code == 0
-    assert {r.seed for r in read_rows(tmp_path / "runs/test/b/seed0/results.csv")} == {0}
-
-
 def test_a_saved_configuration_repeats_the_run_and_neither_resumes_nor_overwrites_by_itself(fit, tmp_path):
     assert fit("Ancestor", "--name=a", "--overwrite=true").code == 0
     config = tmp_path / "runs/test/a/seed0/config.yaml"
@@ -114,37 +109,3 @@ def test_a_saved_configuration_repeats_the_run_and_neither_resumes_nor_overwrite
     assert fit("Ancestor", "--name=a", "--ckpt_path=last", "--trainer.max_epochs=2").code == 0
     assert "already holds a run" in lgx("fit", "--config", config).sentence
     assert lgx("test", "--config", config).code == 0
-
-
-@pytest.fixture
-def linked(ancestor, tmp_path):
-    """A link in the place of a run's folder."""
-    target = shutil.copytree(ancestor, tmp_path / "elsewhere" / "run")
-    link = tmp_path / "runs/test/ancestor/seed0"
-    link.parent.mkdir(parents=True)
-    link.symlink_to(target)
-    return link
-
-
-def test_commands_read_a_run_behind_a_link(fit, linked, tmp_path):
-    for command, checkpoint in (("test", "best"), ("validate", "last"), ("predict", "best")):
-        ok(fit("Ancestor", "--name=ancestor", f"--ckpt_path={checkpoint}", command=command))
-    assert {row.split for row in read_rows(linked / "results.csv")} == {"train", "val", "test"}
-    for words in (
-        ["compare", tmp_path / "runs", "--split=val", "--out", tmp_path / "report"],
-        ["compare", linked, "--split=val"],
-        ["export", linked / "checkpoints/best.ckpt", "--out", tmp_path / "model"],
-        ["init", "--source", linked / "final.learngene.safetensors", "--arch", ARCH, "--out", tmp_path / "start"],
-    ):
-        ok(lgx(*words))
-    assert linked.is_symlink()
-    assert (tmp_path / "elsewhere/run/checkpoints/best.ckpt").is_file()
-
-
-@pytest.mark.parametrize("depth", [0, 1, 2])
-def test_a_run_that_is_linked_twice_is_read_once(linked, tmp_path, depth):
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more/link").symlink_to([linked, linked.parent, linked.parent.parent][depth])
-    (tmp_path / "more/loop").symlink_to(tmp_path / "more")
-    result = ok(lgx("compare", tmp_path / "more", tmp_path / "runs", "--split=val"))
-    assert "of 1 run(s)" in " ".join(result.out.split())

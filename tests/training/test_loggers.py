@@ -136,13 +136,6 @@ def test_a_resumed_run_continues_in_tensorboard_and_in_the_named_runs_of_wandb_a
     assert len(files_of_run(run)) == sum(not path.is_dir() or path.is_symlink() for path in run.rglob("*"))
 
 
-def test_loggers_are_added_one_by_one_on_the_command_line(images, tmp_path):
-    words = ["--trainer.logger+=CSVLogger", "--trainer.logger.prefix=x", "--trainer.logger+=TensorBoardLogger"]
-    result = lgx(*arguments("fit", "Ancestor", images, tmp_path, *words, "--print_config"))
-    found = yaml.safe_load(result.out)["trainer"]["logger"]
-    assert [logger["init_args"]["prefix"] for logger in found] == ["x", ""]
-
-
 @pytest.mark.slow
 def test_the_first_of_several_processes_logs(images, tmp_path):
     words = [*CSV, "--name=d", "--trainer.devices=2", "--trainer.strategy=ddp", "--data.batch_size=8"]

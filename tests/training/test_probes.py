@@ -4,14 +4,10 @@ import pytest
 import torch
 
 from data_modules import ImageFolderData
-from lgx.artifacts.export import write_descendant
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.pretrained import load_pretrained
-from lgx.components.features import frozen_features
 from lgx.core.rows import read_rows
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.fake_masks import SMALL
-from tests.support.families import tiny
 
 
 def rows_of(tmp_path, name):
@@ -53,17 +49,6 @@ def test_an_untrained_start_and_a_headless_ancestor_are_probed_like_any_network(
         found[name] = rows_of(tmp_path, name)["knn_acc"]
     assert found["whole"].value == found["none"].value
     assert found["whole"].epochs == 0
-
-
-def test_compare_shows_probes_under_their_own_names(fit, ancestor, tmp_path):
-    path = f"--ckpt_path={ancestor}/checkpoints/best.ckpt"
-    assert fit("Ancestor", path, "--name=p", command="test").code == 0
-    assert fit("Ancestor", path, "--name=p", "--probe=linear", command="test").code == 0
-    runs = tmp_path / "runs/test"
-    for metric, words in (("acc", "accuracy"), ("linear_acc", "accuracy of a linear classifier")):
-        assert words in ok(lgx("compare", runs, "--metric", metric, "--out", tmp_path / metric)).out.lower()
-    rows = rows_of(tmp_path, "p")
-    assert {"acc", "balanced_acc", "ece", "loss", "linear_acc"} == set(rows)
 
 
 @pytest.mark.parametrize(
@@ -109,18 +94,3 @@ def test_of_too_many_training_images_some_of_each_class_are_drawn_and_reported(i
     assert "12 of the 48 training examples of shapes, drawn class by class" in capsys.readouterr().out
     assert sum(len(batch.inputs) for batch in data.reference_dataloader(48)) == 48
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("family", ["dinov2_registers", "siglip", "eva02", "deit_distilled"])
-def test_the_features_of_every_family_are_probed_without_a_head(images, tmp_path, family):
-    headless = tiny(family, num_classes=0)
-    write_descendant(tmp_path / "headless", headless.build(), headless, (0.5,) * 3, (0.5,) * 3)
-    options = [
-        f"--model.arch={headless.spec()}", "--model.initializer=Pretrained", "--model.head=new", "--untrained",
-        f"--model.initializer.source={tmp_path / 'headless'}", "--probe=knn", "--name=p",
-    ]  # fmt: skip
-    ok(lgx(*arguments("test", "Finetune", images, tmp_path / "runs", *options)))
-    (row,) = rows_of(tmp_path, "p").values()
-    assert (row.metric, row.n, row.epochs) == ("knn_acc", 12, 0)
-    network, image = load_pretrained(str(tmp_path / "headless")).model, torch.zeros(1, 3, 16, 16)
-    assert torch.equal(frozen_features(network, image), network(image))

@@ -1,6 +1,5 @@
 """The same run: what a run that is resumed must have in common with its beginning."""
 
-import json
 import shutil
 from dataclasses import replace
 
@@ -39,15 +38,10 @@ def run(finished, images, tmp_path):
 
 CHANGES = [
     ("--model.optimizer.lr=0.3", "model.optimizer.lr was 0.003, is 0.3"),
-    ("--model.optimizer.weight_decay=0.5", "model.optimizer.weight_decay"),
     ("--model.optimizer=torch.optim.SGD", "model.optimizer was AdamW, is SGD"),
     ("--model.label_smoothing=0.2", "model.label_smoothing was 0.0, is 0.2"),
-    ("--data.augment=crop_flip", "data.augment was none, is crop_flip"),
-    ("--model.mixup=0.4", "model.mixup was 0.0, is 0.4"),
-    ("--model.drop_path_rate=0.2", "model.drop_path_rate"),
     ("--trainer.accumulate_grad_batches=3", "trainer.accumulate_grad_batches was 1, is 3"),
     ("--trainer.precision=bf16-mixed", "trainer.precision was 32-true, is bf16-mixed"),
-    ("--trainer.gradient_clip_val=0.1", "trainer.gradient_clip_val"),
     ("--data.limit_train=32", "data.limit_train"),
     ("--trainer.callbacks+=EMAWeightAveraging", "trainer.callbacks.EMAWeightAveraging was null"),
     ("--data.batch_size=8", "data.batch_size x processes was 16, is 8"),
@@ -123,13 +117,6 @@ DIVERGES = ["--name=d", "--trainer.max_epochs=2", "--model.optimizer.lr=1e30", "
 def test_a_run_that_diverges_ends_with_the_step_and_the_loss(fit, tmp_path):
     assert "step 2: not finite: train/loss" in refusal(fit("Ancestor", *DIVERGES))
     assert not (tmp_path / "runs/test/d/seed0/final.learngene.safetensors").exists()
-
-
-def test_a_healthy_run_states_its_losses_and_gradient(finished):
-    health = json.loads((finished / "test/r/seed0/summary.json").read_text())["health"]
-    assert health["loss_at_start"] > 0
-    assert health["loss_at_end"] > 0
-    assert health["gradient_norm"] > 0
 
 
 def test_the_default_precision_of_a_gpu_belongs_to_the_run(images, tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import termios
-import time
 
 import pytest
 
@@ -124,20 +123,3 @@ def test_without_a_bar_there_are_no_escape_codes_and_a_bar_of_the_user_is_left_a
     assert "Epoch 0" in terminal[3]
     assert "batches/s" not in terminal[3]
     assert len(re.findall(r"epoch +\d/3  train loss [\d.]+  val accuracy [\d.]+ %", terminal[3])) == 3
-
-
-@pytest.mark.slow
-def test_lines_reach_a_file_while_the_run_goes_on(images, tmp_path):
-    log = tmp_path / "log"
-    line = words("fit", images, tmp_path, "--trainer.max_epochs=100000", "--trainer.limit_val_batches=0")
-    with log.open("w") as file:
-        process = started(line, stdout=file, stderr=subprocess.STDOUT)
-        try:
-            ends = time.monotonic() + 120
-            while not re.search(r"epoch +2/100000  train loss", log.read_text()):
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < ends
-                time.sleep(0.2)
-        finally:
-            process.kill()
-            process.wait()

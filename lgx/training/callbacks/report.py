@@ -37,7 +37,7 @@ class PrintProgress(Callback):
         self._validated_at = -1  # step of the last validation: later lines do not repeat its scores
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Print the training setup, and log its sizes."""
+        """Print the training setup."""
         self._began = time.monotonic()
         self._first_step = trainer.global_step
         if not isinstance(pl_module, Method) or not trainer.is_global_zero:
@@ -61,9 +61,6 @@ class PrintProgress(Callback):
             f"run        {trainer.default_root_dir}",
             flush=True,
         )
-        sizes: dict[str, float] = {"effective_batch": effective, "trainable_parameters": parameters}
-        for logger in trainer.loggers:
-            logger.log_metrics(sizes, step=trainer.global_step)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the scores of a validation within an epoch."""
