@@ -53,5 +53,5 @@ def _cells(records: Sequence[RunRecord]) -> tuple[Cell, ...]:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return fmean(numbers) if len(numbers) == len(values) else None
