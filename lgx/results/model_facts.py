@@ -111,11 +111,8 @@ def _start(run: RunRecord) -> str | None:
     """The start of the run's network, from its configuration."""
     start = run.initializer if run.exists else {}
     name = str(start.get("class_path", "")).rpartition(".")[2]
-    source = (start.get("init_args") or {}).get("source")
-    record = StartRecord.read(str(source)) if name == "Pretrained" else None
-    if record:  # a copy of a start of `lgx init`
-        name, source = record.initializer, record.arguments.get("source")
-    return f"{name} from {public}" if (public := _public(source)) else name or None
+    source = _public((start.get("init_args") or {}).get("source"))
+    return f"{name} from {source}" if source else name or None
 
 
 def _public(source: object) -> str | None:
