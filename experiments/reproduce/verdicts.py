@@ -8,11 +8,10 @@ from typing import Literal, NamedTuple, TypeVar
 
 from experiments.reproduce.claims import Claim, Pairing, Side
 from experiments.reproduce.paper import AVERAGE, OVER, PaperRow, PaperTable, paper_names, plain_name
-from lgx.core.readable import lower_is_better
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.architecture_names import depth_of
-from lgx.results.metrics import scale_of
+from lgx.results.metrics import lower_is_better, scale_of
 from lgx.results.report import EMPTY_CELL
 from lgx.results.statistics import Difference, Summary, margin, paired_difference
 from lgx.results.tables import state

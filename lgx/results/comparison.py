@@ -5,13 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lgx.core.readable import lower_is_better
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.compute import Curves, compute_sections, random_start, read_curves
 from lgx.results.cost import cost_section
-from lgx.results.merging import find_results, merge, names_of_runs, starts_and_ends
-from lgx.results.metrics import ACCURACY, fair_metric
+from lgx.results.merging import count_whole_runs, find_results, last_epochs, merge, names_of_runs
+from lgx.results.metrics import ACCURACY, fair_metric, lower_is_better
 from lgx.results.report import Report, Section, to_markdown_page
 from lgx.results.tables import difference_section, table_section
 
@@ -115,7 +114,7 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         metric, fair_notes = fair_metric(merged.rows, merged.folders)
         options = replace(options, metric=metric)
     of_split = _of_split(merged.rows, options)
-    shown, notes = starts_and_ends(of_split, merged.rows if split == "test" else (), options.epochs)
+    shown, notes = _of_whole_runs(of_split, merged.rows, options)
     names = names_of_runs(shown)
     merged = replace(merged, rows=_named(merged.rows, names))
     of_split = _chosen(_named(of_split, names), options)
@@ -129,6 +128,15 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         sections.append(cost_section(merged.rows, merged.folders))
     introduction = [_overview(shown), *fair_notes, *notes, *_left_out(merged.rows, shown, options)]
     return Comparison(options, of_split, shown, Report(_TITLE, introduction, sections), curves)
+
+
+def _of_whole_runs(of_split: Sequence[Row], every: Sequence[Row], options: Options) -> tuple[list[Row], list[str]]:
+    """The rows of untrained networks and of the last epochs, and notes on the others."""
+    shown, notes = last_epochs(of_split, options.epochs)
+    if options.split == "test":
+        shown, earlier = count_whole_runs(shown, every, options.epochs)
+        notes += earlier
+    return shown, notes
 
 
 def _named(rows: Iterable[Row], names: Mapping[tuple[str, str], str]) -> list[Row]:

@@ -6,12 +6,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from lgx.components.figures import log_ticks, make_panels, plain, to_svg
-from lgx.core.readable import in_words
 from lgx.core.rows import Row
 from lgx.methods.registry import method_order
 from lgx.results.architecture_names import architecture_order, depth_of, family_of
 from lgx.results.compute import Curves
-from lgx.results.metrics import heading
+from lgx.results.metrics import heading, in_words
 from lgx.results.report import ReportFigure, Section
 from lgx.results.statistics import Summary
 from lgx.results.tables import measured, state

@@ -124,35 +124,45 @@ def short_paths(paths: Collection[Path]) -> dict[Path, str]:
     return {path: "/".join(path.parts[-count:]) for path in paths}
 
 
-def starts_and_ends(
-    rows: Sequence[Row], of_runs: Iterable[Row] = (), also: Collection[int] = ()
-) -> tuple[list[Row], list[str]]:
+def last_epochs(rows: Sequence[Row], also: Collection[int] = ()) -> tuple[list[Row], list[str]]:
     """Keep the rows of epoch 0 and of each run's last epoch.
-
-    Tests of earlier checkpoints count as the last epoch of their run: the best epoch differs between seeds, so they
-    would not be averaged over seeds otherwise.
 
     Args:
         rows: Rows of one metric and one split.
-        of_runs: For tests all rows of the runs, of any split and metric, which determine the lengths of the runs.
         also: Other epochs to keep.
 
     Returns:
-        The rows that are kept, and notes on the others and on those of earlier checkpoints.
+        The rows that are kept, and a note on the others.
     """
-    last, length = _last(rows), _last(of_runs)
+    last = _last(rows)
     kept = [row for row in rows if row.epochs in (0, *also, last[_run(row)])]
+    left_out = len(rows) - len(kept)
+    return kept, [f"{left_out} value(s) from the middle of training are not in the tables."] if left_out else []
+
+
+def count_whole_runs(
+    rows: Sequence[Row], of_runs: Iterable[Row], also: Collection[int] = ()
+) -> tuple[list[Row], list[str]]:
+    """Give tests of earlier checkpoints the epochs of their run.
+
+    The best epoch differs between seeds, so tests of best checkpoints would not be averaged over seeds otherwise.
+
+    Args:
+        rows: The rows that :func:`last_epochs` keeps.
+        of_runs: All rows of the runs, of any split and metric, which determine the lengths of the runs.
+        also: Epochs that are not changed.
+
+    Returns:
+        The rows, and a note on those that were changed.
+    """
+    length = _last(of_runs)
     counted = [
         row if row.epochs in (0, *also) else replace(row, epochs=max(row.epochs, length.get(_run(row), 0)))
-        for row in kept
+        for row in rows
     ]
-    notes = []
-    if left_out := len(rows) - len(kept):
-        notes.append(f"{left_out} value(s) from the middle of training are not in the tables.")
-    if earlier := sum(new.epochs != row.epochs for new, row in zip(counted, kept, strict=True)):
-        place = "a checkpoint before the end of its run, for example the best one"
-        notes.append(f"{earlier} value(s) were measured on {place}.")
-    return counted, notes
+    earlier = sum(new.epochs != row.epochs for new, row in zip(counted, rows, strict=True))
+    note = f"{earlier} value(s) were measured on a checkpoint before the end of its run, for example the best one."
+    return counted, [note] if earlier else []
 
 
 def _check_sets(rows: Iterable[Row], folders: Mapping[str, Path]) -> None:

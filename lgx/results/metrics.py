@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from lgx.core.readable import clipped, is_share
+from lgx.core.readable import clipped
+from lgx.core.readable import in_words as in_words
+from lgx.core.readable import is_share as is_share
+from lgx.core.readable import lower_is_better as lower_is_better
 from lgx.core.rows import CLASS_TABLE, Row
-from lgx.core.task import BALANCED, PERPLEXITY
+from lgx.core.task import PERPLEXITY
 
-ACCURACY = "acc"
+ACCURACY, BALANCED = "acc", "balanced_acc"
 _UNEVEN = 1.2
 """Classes are uneven if always predicting the largest one gives this many times chance."""
 

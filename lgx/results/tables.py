@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, nan
 
-from lgx.core.readable import in_words, lower_is_better
 from lgx.core.rows import Row
 from lgx.methods.registry import method_order
 from lgx.results.architecture_names import architecture_order, short_names
-from lgx.results.metrics import heading, number, scale_of
+from lgx.results.metrics import heading, in_words, lower_is_better, number, scale_of
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.statistics import Summary, is_equal, paired_difference, summarize
 

@@ -12,8 +12,8 @@ from torch import nn
 from lgx.components.losses import distillation_loss, label_loss, label_losses, labeled_logits
 from lgx.components.metrics import agreement_with, metric_names, metrics_for, update_metrics
 from lgx.components.updates import UpdateMean
-from lgx.core.readable import lower_is_better
 from lgx.core.task import IGNORE_TOKEN, Task
+from lgx.results.metrics import lower_is_better
 
 VOCABULARY = 300  # 255, which pixels ignore, is a token
 TASK = Task("t", VOCABULARY, "language", "perplexity", max_len=6, vocab_size=VOCABULARY, bytes_per_token=(3.5, 4.0))

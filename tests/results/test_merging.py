@@ -11,7 +11,7 @@ from lgx.commands.compare import compare
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from lgx.results.compute import random_start
-from lgx.results.merging import find_results, merge, starts_and_ends
+from lgx.results.merging import count_whole_runs, find_results, last_epochs, merge
 from tests.results.helpers import row
 
 
@@ -68,7 +68,7 @@ def test_runs_of_one_method_that_measured_the_same_are_shown_by_their_names(tmp_
 
 def test_tables_contain_the_start_and_the_last_epoch_of_each_run():
     rows = [row(epochs=epochs, split="val") for epochs in (0, 1, 2, 3)] + [row(epochs=1, run="runs/short", seed=1)]
-    kept, notes = starts_and_ends(rows)
+    kept, notes = last_epochs(rows)
     assert [(row.epochs, row.run) for row in kept] == [(0, "runs/a"), (3, "runs/a"), (1, "runs/short")]
     assert notes == ["2 value(s) from the middle of training are not in the tables."]
 
@@ -89,7 +89,7 @@ def test_tests_of_best_checkpoints_count_as_their_runs(tmp_path, capsys):
 
 def test_epochs_of_a_papers_table_are_kept():
     kept = [row(epochs=5), row(epochs=7, seed=1)]
-    rows, notes = starts_and_ends(kept, [row(epochs=9), row(epochs=9, seed=1)], also=(5,))
+    rows, notes = count_whole_runs(kept, [row(epochs=9), row(epochs=9, seed=1)], also=(5,))
     assert rows == [row(epochs=5), row(epochs=9, seed=1)]
     assert notes == ["1 value(s) were measured on a checkpoint before the end of its run, for example the best one."]
 
