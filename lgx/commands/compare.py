@@ -29,13 +29,16 @@ def compare(
         cost: Also show what each run cost, those of sources as well: FLOPs, hours and peak memory.
         force: Replace a page that another command or program wrote.
     """
-    from lgx.results.comparison import compare as compare_runs
+    from lgx.results.comparison import Options, compare_files
+    from lgx.results.merging import find_results
     from lgx.results.report import print_report
     from lgx.results.report_files import report_path, write_comparison
 
     shown = tuple(methods.split(",")) if methods else ()
+    options = Options(metric or "acc", split, baseline, shown, cost=cost, fair=metric is None)
+    files = find_results(runs)
     page = report_path(out, force) if out else None
-    comparison = compare_runs(runs, metric=metric, split=split, baseline=baseline, methods=shown, cost=cost)
+    comparison = compare_files(files, options)
     print_report(comparison.report)
     if page:
         write_comparison(comparison, page)

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor, nn
@@ -32,6 +32,9 @@ from lgx.host.failures import blame
 from lgx.methods.checkpoint_checks import check_resumable, order_classes, stored_normalization, with_stored_kinds
 from lgx.methods.evaluation import EvaluatedModule
 from lgx.methods.spec import MethodSpec
+
+Trained = Literal["descendant", "ancestor", "learngene"]
+"""What a run trains; ``learngene`` includes networks from which a learngene is extracted."""
 
 
 class Method(EvaluatedModule):
@@ -66,6 +69,7 @@ class Method(EvaluatedModule):
         evaluates_starts: Whether evaluation measures untrained descendants (epoch 0 in results).
         follows_normalization: Whether images get the start's normalization, unless ``data.mean`` is given.
         learngene_of_best: Whether the learngene comes from the best checkpoint; otherwise from the last weights.
+        trains: What a run trains.
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
         step_losses: The named losses of the last training step, with graphs until the end of its backward pass.
         drawn: Networks that the step trains, where every step draws some; empty where all steps train the same network.
@@ -81,6 +85,7 @@ class Method(EvaluatedModule):
     evaluates_starts: ClassVar[bool] = False
     follows_normalization: ClassVar[bool] = False
     learngene_of_best: ClassVar[bool] = True
+    trains: ClassVar[Trained] = "learngene"
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.compute import Curves, compute_sections, random_start, read_curves
 from lgx.results.cost import cost_section
-from lgx.results.merging import count_whole_runs, find_results, last_epochs, merge, names_of_runs
+from lgx.results.merging import Merged, count_whole_runs, find_results, last_epochs, merge, names_of_runs
 from lgx.results.metrics import ACCURACY, fair_metric, lower_is_better
 from lgx.results.report import Report, Section, to_markdown_page
 from lgx.results.tables import difference_section, table_section
@@ -52,6 +52,7 @@ class Comparison:
 
     Attributes:
         options: Its options.
+        merged: Rows of all runs.
         of_split: Rows of the metric and the split, of all epochs.
         rows: The rows that the tables summarize.
         report: The tables and their text.
@@ -59,6 +60,7 @@ class Comparison:
     """
 
     options: Options
+    merged: Merged
     of_split: list[Row]
     rows: list[Row]
     report: Report
@@ -127,7 +129,7 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
     if options.cost:
         sections.append(cost_section(merged.rows, merged.folders))
     introduction = [_overview(shown), *fair_notes, *notes, *_left_out(merged.rows, shown, options)]
-    return Comparison(options, of_split, shown, Report(_TITLE, introduction, sections), curves)
+    return Comparison(options, merged, of_split, shown, Report(_TITLE, introduction, sections), curves)
 
 
 def _of_whole_runs(of_split: Sequence[Row], every: Sequence[Row], options: Options) -> tuple[list[Row], list[str]]:

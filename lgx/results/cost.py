@@ -6,6 +6,7 @@ from statistics import fmean
 
 from lgx.core.rows import Row
 from lgx.errors import UserError
+from lgx.initialization.sizing import amount
 from lgx.results.merging import folder_of_seeds, short_paths
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
 from lgx.results.run_records import RunRecord
@@ -34,7 +35,7 @@ def cost_section(rows: Iterable[Row], folders: Mapping[str, Path]) -> Section:
         "Means over seeds. FLOPs are those that torch counted while a run trained, with its teacher and the start of "
         "its network. A dash means not counted."
     )
-    columns = ("method", "seeds", "epochs", "TFLOP", "hours", "peak memory (GB)")
+    columns = ("method", "seeds", "epochs", "FLOPs", "hours", "peak memory (GB)")
     return Section(COST, [text], [Table("Cost of the runs", columns, tuple(sorted(lines)), first="run")])
 
 
@@ -45,7 +46,7 @@ def _cells(records: Sequence[RunRecord]) -> tuple[Cell, ...]:
     texts = (
         str(len(records)),
         EMPTY_CELL if epochs is None else f"{epochs:g}",
-        EMPTY_CELL if flops is None else f"{flops / 1e12:.3g}",
+        EMPTY_CELL if flops is None else amount("macs", flops),
         EMPTY_CELL if seconds is None else f"{seconds / 3600:.3g}",
         EMPTY_CELL if peak is None else f"{peak / 1e9:.3g}",
     )

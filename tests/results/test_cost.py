@@ -5,6 +5,7 @@ import shutil
 
 from experiments.analyze.module_costs import cost_in_modules
 from lgx.architectures import NAMES
+from lgx.initialization.sizing import amount
 from tests.support.command_line import lgx, ok, refusal
 
 
@@ -31,7 +32,7 @@ def test_the_command_shows_what_every_run_counted_as_a_mean_over_its_seeds(sws, 
         if (cells := line.split("│"))[1:]
     }
     of_sws = lines["mine/s"]
-    assert of_sws[1:] == ["2", "8", f"{summary['flops'] / 1e12:.3g}", "1", f"{summary['peak_bytes'] / 1e9:.3g}"]
+    assert of_sws[1:] == ["2", "8", amount("macs", summary["flops"]), "1", f"{summary['peak_bytes'] / 1e9:.3g}"]
     assert lines["mine/a"][1:3] == ["1", "8"]
     changed.write_text(json.dumps(summary | {"flops": None}))
     found = ok(lgx("compare", tmp_path / "runs/mine/s", "--split=val", "--cost")).out

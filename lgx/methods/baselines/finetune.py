@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from jsonargparse.typing import NonNegativeInt
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from lgx.core.schema import check_option
 from lgx.core.task import BALANCED, Normalization, Task
 from lgx.errors import UserError
 from lgx.initialization import Head, Initializer, initialize
-from lgx.methods.base import Method
+from lgx.methods.base import Method, Trained
 from lgx.methods.baselines import ANCESTOR, PRETRAINED
 from lgx.methods.baselines.from_source import RandomStart
 
@@ -46,6 +46,7 @@ class Finetune(Method):
     shards = True
     plain_network = True
     follows_normalization = True
+    trains: ClassVar[Trained] = "descendant"
 
     def __init__(
         self,
@@ -136,6 +137,7 @@ class Ancestor(Finetune):
     """Train an ancestor, or adapt a pretrained network to a task; the learngene file holds the whole network."""
 
     spec = ANCESTOR
+    trains: ClassVar[Trained] = "ancestor"
 
     @property
     def method(self) -> str:
