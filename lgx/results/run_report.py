@@ -5,11 +5,12 @@ from pathlib import Path
 
 from lgx.architectures.cost import cost_of
 from lgx.components.class_metrics import interval
+from lgx.core.provenance import hardware
 from lgx.core.readable import in_words, measured
 from lgx.core.rows import Evaluation, Row, read_rows
 from lgx.core.task import BALANCED
 from lgx.host.files import atomic_path
-from lgx.initialization.sizing import amount
+from lgx.initialization.sizing import Stopwatch, amount
 from lgx.methods.base import Method
 from lgx.results.merging import REPORT
 from lgx.results.report import EMPTY_CELL, Cell, Report, ReportFigure, Section, Table, to_html
@@ -55,21 +56,26 @@ def write_run_report(folder: Path, method: Method) -> Path | None:
 
 
 def _table(method: Method, networks: Sequence[Evaluation], scores: dict[tuple[str, str], Row], split: str) -> Table:
-    """Score and cost of each network."""
+    """Score and cost of each network; the latency only of networks that read images."""
     lines: list[tuple[str, tuple[Cell, ...]]] = []
+    stopwatch = Stopwatch()
+    columns = ["parameters", "MB", "MACs"]
     for each in networks:
         row = scores.get((each.task, each.architecture))
         network = method.evaluated(each)
         cost = cost_of(network)
         cells = [_score(row), f"{row.n:,}"] if row else [EMPTY_CELL, EMPTY_CELL]
         cells += [amount("params", cost.parameters), f"{4e-6 * cost.parameters:.3g}", amount("macs", cost.macs)]
+        cells += [] if network.reads_text else [f"{1e3 * stopwatch.measure(network):.3g}"]
         lines.append((each.name or f"{network.depth}x{network.embed_dim}", tuple(map(Cell, cells))))
-    common = "In brackets: Wilson's 95 % interval. MB: a file in float32."
+    common, examples = "In brackets: Wilson's 95 % interval. MB: a file in float32.", "texts"
+    if stopwatch.measured:
+        common += f" ms: median of forward passes of one image in float32, on {hardware(on_gpu=False)}."
+        examples = "images"
+        columns = [*columns, "ms"]
     metric = next((in_words(row.metric) for row in scores.values()), "score")
     place = {"val": "validation"}.get(split, split)
-    examples = "texts" if any(task.reads_text for task in method.tasks.values()) else "images"
-    columns = (f"{place} {metric}", f"{place} {examples}", "parameters", "MB", "MACs")
-    return Table("", columns, tuple(lines), common, first="network")
+    return Table("", (f"{place} {metric}", f"{place} {examples}", *columns), tuple(lines), common, first="network")
 
 
 def _score(row: Row) -> str:

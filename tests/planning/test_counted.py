@@ -49,7 +49,7 @@ def test_every_method_is_in_the_table():
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_plan_and_run_count_what_torch_counts(name, images, ancestor, tmp_path, monkeypatch):
-    monkeypatch.setattr("lgx.cli._write_report", lambda *facts: "none")  # it counts networks; below,
+    monkeypatch.setattr("lgx.cli._write_report", lambda *facts: "none")  # it measures latencies, as does
     monkeypatch.setattr(EqualSizes, "_duration", lambda method, steps: "")  # the announced time
     options = [option.replace("{ancestor}", str(ancestor)).replace("{images}", str(images)) for option in OPTIONS[name]]
     args = arguments(

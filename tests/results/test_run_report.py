@@ -98,6 +98,7 @@ def test_the_page_of_a_family_has_a_line_for_each_size_and_all_pictures(family: 
         assert float(line[3].rstrip("k")) == pytest.approx(cost.parameters / 1e3, rel=1e-3)
         assert float(line[4]) == pytest.approx(4 * cost.parameters / 1e6, rel=1e-2)
         assert float(line[5].rstrip("kM")) == pytest.approx(cost.macs / {"k": 1e3, "M": 1e6}[line[5][-1]], rel=1e-3)
+        assert float(line[6]) > 0
     assert len(files_of_run(folder)) == sum(path.is_file() for path in folder.rglob("*"))
     for picture in ("front", *(f"confusion-{name}" for name in SIZES)):
         assert f'id="{picture}-figure_1"' in page
