@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jsonargparse.typing import PositiveInt
 
 from lgx.commands.run import SizeOptions
+from lgx.core.readable import in_cells
 from lgx.errors import UserError
 from lgx.host.files import atomic_path, check_output, first_line
 
@@ -112,10 +113,10 @@ def _write_texts(out: Path, answers: "Iterator[Tensor]", task: "Task") -> None:
     count = 0
     with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as table:
         writer = csv.writer(table)
-        writer.writerow(["row", *_header(task)[1:]])
+        writer.writerow(in_cells(["row", *_header(task)[1:]]))
         for logits in answers:
             rows = enumerate(_answers(logits, task), start=count + 1)
-            writer.writerows([number, *row] for number, row in rows)
+            writer.writerows(in_cells([number, *row]) for number, row in rows)
             count += len(logits)
     print(f"predicted {out}: {count:,} texts")
 
@@ -232,7 +233,7 @@ def _write(
         temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
     ):
         writer = csv.writer(file)
-        writer.writerow(_header(model.task, bool(true)))
+        writer.writerow(in_cells(_header(model.task, bool(true))))
         correct = labeled = 0
         for batch in tracked(_batches(files, model.task, size), "predicting", -(-len(files) // size)):
             read = {name: pixels for name, pixels in batch if not isinstance(pixels, str)}
@@ -240,7 +241,7 @@ def _write(
             if read:
                 inputs = normalized(torch.stack([*read.values()]), model.task)
                 for name, row in zip(read, _answers(model.logits(inputs), model.task), strict=True):
-                    writer.writerow([name, *row, *([true.get(name, "")] if true else [])])
+                    writer.writerow(in_cells([name, *row, *([true.get(name, "")] if true else [])]))
                     labeled += name in true
                     correct += name in true and model.task.class_names[int(str(row[0]))] == true[name]
         if len(unread) == len(files):
@@ -261,7 +262,7 @@ def _is_table(file: Path, task: "Task") -> bool:
     """Whether a file has exactly the columns of predictions."""
     cells = next(csv.reader([first_line(file)]), [])
     expected = _header(task, "true_name" in cells)
-    return cells[:1] in (["file"], ["row"]) and cells[1:] == expected[1:]
+    return cells[:1] in (["file"], ["row"]) and cells[1:] == in_cells(expected[1:])
 
 
 def _answers(logits: "Tensor", task: "Task") -> Iterator[Sequence[object]]:

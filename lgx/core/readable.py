@@ -1,8 +1,8 @@
-"""Metrics, numbers and times as a person reads them; texts that are safe in Markdown."""
+"""Metrics, numbers and times as a person reads them; texts that are safe in Markdown and in spreadsheets."""
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _SHARES = (
     "acc", "acc1", "acc5", "agreement", "balanced_acc", "f1", "knn_acc", "label_acc", "linear_acc", "map", "mcc",
@@ -115,3 +115,17 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
 def escape_markdown(text: str) -> str:
     """Escape a text for Markdown."""
     return re.sub(r"([\\|*<>`\[\]]|&(?=#?\w+;))", r"\\\1", text.replace("\n", " "))
+
+
+_NUMBER = r"[+-]?[\d.]+(?:[eE][+-]?\d+)?$"
+
+
+def in_cells(row: Iterable[object]) -> list[object]:
+    """A line of a CSV file, in which no text begins like a formula: spreadsheets would compute it. Numbers stay."""
+    formula = rf"(?!{_NUMBER})'*[=+\-@]"
+    return [f"'{cell}" if isinstance(cell, str) and re.match(formula, cell) else cell for cell in row]
+
+
+def from_cell(text: str) -> str:
+    """The text of a cell that :func:`in_cells` wrote."""
+    return text[1:] if re.match(r"'+[=+\-@]", text) else text

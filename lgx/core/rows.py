@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lgx.core.readable import from_cell, in_cells
+from lgx.core.schema import LINE, refuse_doubles, shortened
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.locks import changing
@@ -95,7 +97,7 @@ def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
-        writer.writerows(asdict(row).values() for row in unique.values())
+        writer.writerows(in_cells(asdict(row).values()) for row in unique.values())
 
 
 def read_rows(path: str | Path) -> list[Row]:
@@ -118,8 +120,9 @@ def _parse_rows(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
         missing = set(COLUMNS) - set(reader.fieldnames or ())
         if missing:
             raise UserError(f"{path}: lacks the column(s) {', '.join(sorted(missing))}; expected {', '.join(COLUMNS)}")
+        refuse_doubles(reader.fieldnames or (), f"{path}, line 1")
         for cells in reader:
-            row = Row(**{column: _READERS.get(column, str)(cells[column]) for column in COLUMNS})
+            row = Row(**{column: _READERS.get(column, _text_cell)(cells[column]) for column in COLUMNS})
             first = rows.setdefault(row.key, row)
             if first is not row and first.value != row.value:
                 raise ValueError(f"a second value of {row.split} {row.metric} of this run, {row.value}")
@@ -129,6 +132,12 @@ def _parse_rows(reader: "csv.DictReader[str]", path: Path) -> list[Row]:
         at = f"{path}, line {reader.line_num}"
         raise UserError(f"{at}: {str(error)[:200]}; give the file that the run wrote") from error
     return [*rows.values()]
+
+
+def _text_cell(cell: str) -> str:
+    if not LINE.holds(cell):
+        raise ValueError(f"{shortened(cell)} is not {LINE.words}")
+    return from_cell(cell)
 
 
 _READERS: dict[str, Callable[[str], Any]] = {"epochs": int, "value": float, "seed": int, "n": int}

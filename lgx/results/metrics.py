@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from lgx.core.readable import clipped
+from lgx.core.readable import clipped, from_cell
 from lgx.core.readable import in_words as in_words
 from lgx.core.readable import is_share as is_share
 from lgx.core.readable import lower_is_better as lower_is_better
@@ -73,5 +73,5 @@ def _largest(table: Path) -> str:
 def examples_of(table: Path) -> dict[str, int]:
     """Examples of each class in a test, from the file beside its rows; empty without a file."""
     with suppress(OSError, ValueError, KeyError), table.open(encoding="utf-8", newline="") as file:
-        return {row["class"]: int(row["examples"]) for row in csv.DictReader(file)}
+        return {from_cell(row["class"]): int(row["examples"]) for row in csv.DictReader(file)}
     return {}

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,11 +20,12 @@ from lgx.core.predictions import top_classes
 from lgx.core.provenance import commit, config_hash
 from lgx.core.rows import Row, read_rows, write_rows
 from lgx.core.task import Task
+from lgx.errors import UserError
 from lgx.training.callbacks.results import _of_classes
 
 ROW = Row("sws", "6-Small", "dtd", "test", 1, "acc", 0.5, 0, 10, "runs/a/seed0")
 
-TEXTS = st.text(st.sampled_from("='a1 ,\"é|") | st.characters(exclude_categories=("Cc", "Cs")), max_size=12)
+TEXTS = st.text(st.sampled_from("=+-@'a1 ,\"é|") | st.characters(exclude_categories=("Cc", "Cs")), max_size=12)
 
 
 @given(method=TEXTS, architecture=TEXTS, task=TEXTS, run=TEXTS, value=st.floats(allow_nan=False))
@@ -38,6 +40,14 @@ def test_a_table_that_excel_saved_is_read(tmp_path):
     write_rows(tmp_path / "r.csv", [ROW])
     (tmp_path / "r.csv").write_bytes("\ufeff".encode() + (tmp_path / "r.csv").read_bytes())
     assert read_rows(tmp_path / "r.csv") == [ROW]
+
+
+def test_a_column_that_occurs_twice_is_refused(tmp_path):
+    write_rows(tmp_path / "r.csv", [ROW])
+    header, row = (tmp_path / "r.csv").read_text().splitlines()
+    (tmp_path / "r.csv").write_text(f"{header},value\n{row},0.1\n")
+    with pytest.raises(UserError, match=r"r\.csv, line 1: the column 'value' occurs twice"):
+        read_rows(tmp_path / "r.csv")
 
 
 TASK = Task("ties", 30, img_size=2, in_chans=1)
@@ -103,3 +113,10 @@ def test_the_commit_is_marked_when_the_code_was_changed(tmp_path: Path) -> None:
     assert (root / ".git/index").read_bytes() == index
     (root / "lgx/errors.py").write_text((root / "lgx/errors.py").read_text() + "\n")
     assert version() == f"{head}+\n"
+
+
+def test_no_text_of_a_table_begins_like_a_formula(tmp_path):
+    row = Row("=1+1", "@x", "-3.1", "test", 1, "loss", -0.5, 0, 10, "+run", "'=x", "-1e-3", "-1+2")
+    write_rows(tmp_path / "r.csv", [row])
+    _, line = (tmp_path / "r.csv").read_text().splitlines()
+    assert line.startswith("'=1+1,'@x,-3.1,test,1,loss,-0.5,0,10,'+run,''=x,-1e-3,'-1+2")

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lgx.components.class_metrics import CONFUSION, COUNTS, ClassScores, confusions, scores_of_classes
 from lgx.components.metrics import was_measured
-from lgx.core.readable import clipped, measured
+from lgx.core.readable import clipped, in_cells, measured
 from lgx.core.rows import CLASSES
 from lgx.core.task import Task
 from lgx.host.files import atomic_path
@@ -95,7 +95,7 @@ class ClassReport(Callback):
                 table = csv.writer(file, lineterminator="\n")
                 table.writerow(["class", "precision", "recall", "f1", "examples"])
                 for label, score in zip(classes, scores, strict=True):
-                    table.writerow([label, score.precision, score.recall, score.f1, score.examples])
+                    table.writerow(in_cells([label, score.precision, score.recall, score.f1, score.examples]))
             if name in self._matrices and len(classes) <= _DRAWN:
                 draw(trainer, folder, {network.stem("confusion"): confusion_figure(self._matrices[name], classes)})
 

@@ -22,6 +22,7 @@ from lgx.components.sharding import ShardedStrategy
 from lgx.core.batch import Batch
 from lgx.core.predictions import predicted_classes
 from lgx.core.provenance import commit, config_hash, hardware
+from lgx.core.readable import in_cells
 from lgx.core.rows import UNLISTED, Row, add_rows
 from lgx.core.seed import run_seed
 from lgx.errors import UserError
@@ -271,9 +272,9 @@ class SavePredictions(Callback):
             temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
         ):
             writer = csv.writer(file)
-            writer.writerow(["index", *next(table), *(["file"] if files else [])])
+            writer.writerow(in_cells(["index", *next(table), *(["file"] if files else [])]))
             for index, row in zip(indices, table, strict=True):
-                writer.writerow([index, *row, *([files[index]] if files else [])])
+                writer.writerow(in_cells([index, *row, *([files[index]] if files else [])]))
         print(f"predicted  {path}")
 
 
