@@ -128,7 +128,7 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         sections[:0] = compute_sections(curves, rival)
     if options.cost:
         sections.append(cost_section(merged.rows, merged.folders))
-    introduction = [_overview(shown), *fair_notes, *notes, *_left_out(merged.rows, shown, options)]
+    introduction = [_overview(shown), *merged.notes, *fair_notes, *notes, *_left_out(merged.rows, shown, options)]
     return Comparison(options, merged, of_split, shown, Report(_TITLE, introduction, sections), curves)
 
 

@@ -27,10 +27,12 @@ class Merged:
     Attributes:
         rows: The rows.
         folders: Folder of each run by the run's name.
+        notes: Sentences on runs of one name.
     """
 
     rows: list[Row]
     folders: dict[str, Path]
+    notes: list[str]
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -69,23 +71,37 @@ def _results_below(folder: Path) -> list[Path]:
 def merge(files: Sequence[Path], split: str = "test") -> Merged:
     """Read files. Of one run's rows with the same key, those in the file that was changed last are kept.
 
-    Two folders may hold runs of one name, for example of two projects, so a run is named by its folder if it exists.
+    Two folders may hold runs of one name, for example of two projects. If they differ, each is named by its folder.
 
     Args:
         files: The files.
         split: Split that is compared: all runs must have measured the same examples of a task.
     """
-    newest: dict[_Measurement, Row] = {}
-    folders: dict[str, Path] = {}
+    newest: dict[tuple[Path, _Measurement], tuple[Row, Path]] = {}
+    replaced: list[tuple[Path, Path]] = []
     for file in sorted(files, key=lambda file: (file.stat().st_mtime_ns, str(file))):
         rows = read_rows(file)
-        of_runs = _folders_in(file, {row.run for row in rows})
+        folders_here = _folders_in(file, {row.run for row in rows})
         for row in rows:
-            named = replace(row, run=str(of_runs[row.run]))
-            newest[named.key] = named
-            folders[named.run] = of_runs[row.run]
-    _check_sets([row for row in newest.values() if row.split == split], folders)
-    return Merged(list(newest.values()), folders)
+            key = folders_here[row.run], row.key
+            old, place = newest.get(key, (row, file))
+            if place != file and old.value != row.value:
+                replaced.append((file, place))
+            newest[key] = row, file
+    ambiguous = _ambiguous_names(row for row, _ in newest.values())
+    merged: dict[_Measurement, Row] = {}
+    folders: dict[str, Path] = {}
+    for (folder, _), (row, _) in newest.items():
+        named = replace(row, run=str(folder)) if row.run in ambiguous else row
+        merged[named.key] = named
+        folders[named.run] = folder
+    _check_sets([row for row in merged.values() if row.split == split], folders)
+    notes = [
+        f"{len(replaced)} value(s) of one run are in several files, the newest is shown: for example from {shown}, not "
+        f"{hidden}."
+        for shown, hidden in replaced[:1]
+    ]
+    return Merged(list(merged.values()), folders, notes)
 
 
 def _folders_in(file: Path, runs: Collection[str]) -> dict[str, Path]:
@@ -94,6 +110,14 @@ def _folders_in(file: Path, runs: Collection[str]) -> dict[str, Path]:
         return dict.fromkeys(runs, file.parent.resolve())
     places = (*file.resolve().parents, Path.cwd())
     return {run: next((above / run for above in places if (above / run).is_dir()), Path(run)) for run in runs}
+
+
+def _ambiguous_names(rows: Iterable[Row]) -> set[str]:
+    """Names of runs in several folders with different values; a copy of a run has the same values."""
+    values: dict[_Measurement, set[str]] = {}
+    for row in rows:
+        values.setdefault(row.key, set()).add(repr(row.value))
+    return {str(key[-1]) for key, several in values.items() if len(several) > 1}
 
 
 def names_of_runs(rows: Iterable[Row]) -> dict[tuple[str, str], str]:

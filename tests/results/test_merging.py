@@ -29,13 +29,14 @@ def test_results_are_found_at_any_depth_and_once(runs):
     assert len(find_results([str(runs), str(runs / "sws"), str(runs / "sws/4/0/results.csv")])) == 27
 
 
-def test_the_newest_of_two_files_of_one_run_is_used(tmp_path):
+def test_the_newest_of_two_files_of_one_run_is_used_and_reported(tmp_path):
     own = tmp_path / "runs/a/results.csv"
     for file, value, time in ((tmp_path / "measured.csv", 0.1, 1_000_000), (own, 0.9, 2_000_000)):
         write_rows(file, [row(value=value), *([row(run="runs/b")] if file != own else [])])
         os.utime(file, (time, time))
     merged = merge([tmp_path / "measured.csv", own])
-    assert {row.run: row.value for row in merged.rows} == {str(own.parent): 0.9, "runs/b": 0.5}
+    assert {row.run: row.value for row in merged.rows} == {"runs/a": 0.9, "runs/b": 0.5}
+    assert f"from {own}, not {tmp_path}/measured.csv" in merged.notes[0]
 
 
 def test_two_runs_of_one_name_are_shown_by_their_folders_and_a_copy_is_not(tmp_path, capsys):
