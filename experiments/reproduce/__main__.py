@@ -134,7 +134,7 @@ def _make(recipe: Recipe, scale: str, measured: bool, out: Path, force: bool) ->
     if results:
         files = find_results(results)
         page = report_path(out, force)
-        comparison, _ = compare_and_judge(files, how.options, recipe.judging(scale))
+        comparison, _ = compare_and_judge(files, how.options, recipe.judging(scale, measured))
         print_report(comparison.report)
         write_comparison(comparison, page)
         print(f"wrote {page}")

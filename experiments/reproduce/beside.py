@@ -105,7 +105,7 @@ def hours_beside(cost: Section, paper: PaperTable) -> Section:
     if not hours:
         return cost
     *others, training = cost.tables
-    rows = tuple((run, (*cells, Cell(hours.get(cells[0].text, EMPTY_CELL)))) for run, cells in training.rows)
+    rows = tuple((method, (*cells, Cell(hours.get(method, EMPTY_CELL)))) for method, cells in training.rows)
     table = replace(training, columns=(*training.columns, "paper's hours"), rows=rows)
     source = " ".join([f"{paper.source}: {paper.title}.", *paper.notes])
     return replace(cost, text=[*cost.text, source], tables=[*others, table])

@@ -93,7 +93,7 @@ def _verdicts(recipe: Recipe, scale: str) -> list[Verdict]:
     if how is None or not how.measured:
         return [Verdict(claim, None, None, 0, "not measured") for claim in claims]
     try:
-        judging = recipe.judging(scale)
+        judging = recipe.judging(scale, measured=True)
         return compare_and_judge(find_results(how.measured), how.options, judging)[1]
     except UserError as error:
         raise UserError(f"{recipe.name}, {scale} scale: {error}") from error

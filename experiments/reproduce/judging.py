@@ -12,6 +12,7 @@ from experiments.reproduce.storage import judge_storage
 from experiments.reproduce.verdicts import MEANINGS, TaskMetrics, Verdict, judge
 from lgx.core.rows import Row
 from lgx.results.comparison import Comparison, Options, compare_files
+from lgx.results.merging import Merged
 from lgx.results.report import Cell, Section, Table
 
 
@@ -26,6 +27,8 @@ class Judging:
         architectures: For claims about some architectures only, their names.
         paper_architectures: The same in the paper's table.
         stored: What methods store, see :func:`~experiments.reproduce.storage.judge_storage`.
+        folders: Whether the folders of the runs tell what methods store. Not for committed rows, whose verdicts are the
+            same with and without the folders.
         numbers: Name of the paper's table with printed numbers; None for none.
     """
 
@@ -35,6 +38,7 @@ class Judging:
     architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
     paper_architectures: Mapping[Claim, tuple[str, ...]] = field(default_factory=dict)
     stored: Mapping[str, str] = field(default_factory=dict)
+    folders: bool = True
     numbers: str | None = None
 
 
@@ -60,7 +64,7 @@ def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging)
     rows = found.of_split if options.split == "train" else found.rows  # training is all of its epochs
     metrics = TaskMetrics(options.metric, options.task_metrics)
     verdicts = [
-        _with_remarks(judge_claim(claim, rows, judging, metrics, table), judging, options.labels)
+        _with_remarks(judge_claim(claim, rows, judging, metrics, table, found.merged), judging, options.labels)
         for claim in judging.claims
     ]
     if not verdicts:
@@ -77,6 +81,7 @@ def judge_claim(
     judging: Judging,
     metrics: TaskMetrics,
     table: PaperTable | None,
+    merged: Merged | None = None,
 ) -> Verdict:
     """Judge a claim by the architectures that it is about.
 
@@ -86,6 +91,7 @@ def judge_claim(
         judging: How claims are judged.
         metrics: The metric of each task.
         table: The paper's table.
+        merged: Rows of all runs, with the folders that tell what methods store.
     """
     if claim in judging.architectures:
         own = {plain_name(name) for name in judging.architectures[claim]}
@@ -94,7 +100,7 @@ def judge_claim(
         names = judging.paper_architectures[claim]
         table = replace(table, rows=tuple(row for row in table.rows if row.architecture in names))
     if claim.is_stored:
-        return judge_storage(claim, rows, judging.stored, table)
+        return judge_storage(claim, rows, judging.stored, table, merged if judging.folders else None)
     return judge(claim, rows, table, metrics, judging.confounded.get(claim, ""))
 
 

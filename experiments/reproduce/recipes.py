@@ -82,11 +82,12 @@ class Recipe:
         how = replace(self.at(scale), steps=(), results=tuple(runs), show=())
         return replace(self, scales={**self.scales, scale: how})
 
-    def judging(self, scale: str) -> Judging:
+    def judging(self, scale: str, measured: bool = False) -> Judging:
         """How its claims are judged at a scale.
 
         Args:
             scale: The scale.
+            measured: Whether by committed rows, not those of runs.
 
         Raises:
             UserError: If there is no such scale.
@@ -96,6 +97,7 @@ class Recipe:
             self.at(scale).judging,
             claims=self.claims + self.controls,
             paper_architectures=paper.judging.architectures if paper else {},
+            folders=not measured,
             numbers=self.numbers,
         )
 

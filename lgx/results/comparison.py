@@ -8,7 +8,6 @@ from typing import Any
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.compute import Curves, compute_sections, random_start, read_curves
-from lgx.results.cost import cost_section
 from lgx.results.merging import Merged, count_whole_runs, find_results, last_epochs, merge, names_of_runs
 from lgx.results.metrics import ACCURACY, fair_metric, lower_is_better
 from lgx.results.report import Report, Section, to_markdown_page
@@ -29,7 +28,7 @@ class Options:
         methods: Names of the methods to show; empty for all.
         tasks: Names of the tasks to show; empty for all.
         labels: Label in the rows -> name for tables and verdicts, if it differs.
-        cost: Also show the cost of each run.
+        cost: Also show the cost of each method's descendants.
         epochs: Epochs to show besides untrained networks and the last epoch of each run.
         fair: Whether a test is judged on :func:`~lgx.results.metrics.fair_metric` in place of ``metric``.
     """
@@ -127,7 +126,11 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
     if rival is not None and rival in curves and len(curves) > 1:
         sections[:0] = compute_sections(curves, rival)
     if options.cost:
-        sections.append(cost_section(merged.rows, merged.folders))
+        from lgx.results.cost import cost_section, method_costs  # reads networks, which others need not import
+
+        costs, unknown = method_costs(of_split, merged.rows, merged.folders)
+        notes += unknown
+        sections.append(cost_section(costs))
     introduction = [_overview(shown), *merged.notes, *fair_notes, *notes, *_left_out(merged.rows, shown, options)]
     return Comparison(options, merged, of_split, shown, Report(_TITLE, introduction, sections), curves)
 

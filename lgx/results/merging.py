@@ -128,19 +128,19 @@ def names_of_runs(rows: Iterable[Row]) -> dict[tuple[str, str], str]:
     """
     values: dict[_Measurement, dict[Path, float]] = {}
     for row in rows:
-        values.setdefault(row.key[:-1], {})[folder_of_seeds(row.run)] = row.value
+        values.setdefault(row.key[:-1], {})[_without_seed(row.run)] = row.value
     apart = {(key[0], place) for key, of_runs in values.items() if len({*of_runs.values()}) > 1 for place in of_runs}
-    names = short_paths({place for _, place in apart})
-    pairs = {(row.method, row.run): folder_of_seeds(row.run) for row in rows}
+    names = _short_paths({place for _, place in apart})
+    pairs = {(row.method, row.run): _without_seed(row.run) for row in rows}
     return {pair: f"{pair[0]} ({names[place]})" for pair, place in pairs.items() if (pair[0], place) in apart}
 
 
-def folder_of_seeds(run: str) -> Path:
+def _without_seed(run: str) -> Path:
     """Folder of all seeds of a run."""
     return Path(run).parent if re.fullmatch(r"seed\d+", Path(run).name) else Path(run)
 
 
-def short_paths(paths: Collection[Path]) -> dict[Path, str]:
+def _short_paths(paths: Collection[Path]) -> dict[Path, str]:
     """As many last parts of each path as tell them apart, at least experiment and name: ``sws/first``."""
     count = 2
     while len({path.parts[-count:] for path in paths}) < len(paths):

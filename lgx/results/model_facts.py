@@ -109,10 +109,10 @@ def _measured(rows: Sequence[Row]) -> dict[str, float]:
 
 def _start(run: RunRecord) -> str | None:
     """The start of the run's network, from its configuration."""
-    start = run.initializer if run.exists else {}
-    name = str(start.get("class_path", "")).rpartition(".")[2]
-    source = _public((start.get("init_args") or {}).get("source"))
-    return f"{name} from {source}" if source else name or None
+    if not run.exists or not run.start.name:
+        return None
+    source = _public(run.start.arguments.get("source"))
+    return f"{run.start.name} from {source}" if source else run.start.name
 
 
 def _public(source: object) -> str | None:
