@@ -1,17 +1,19 @@
 """The cost of descendants with each method: parameters to store, and training as torch counted it in the runs.
 
 Runs, and the networks and learngenes of ``lgx init`` and ``lgx extract``, record a digest of each file of weights that
-they read. So a file that was replaced afterwards is not mistaken for it.
+they read. So a file that was replaced afterwards is not mistaken for it, and one whose run was moved is identified by
+its content.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
-from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, is_remote
+from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, WEIGHTS_SUFFIXES, is_remote
 from lgx.artifacts.sources import is_learngene, resolve_kept
 from lgx.core.rows import Row
 from lgx.errors import UserError
@@ -26,6 +28,23 @@ COST = "Cost"
 """Title of the section with the cost."""
 _File = tuple[str, str]
 """The name under which a file of weights was read, and its digest."""
+
+
+class _Weights:
+    """Files of weights in folders, by their digests.
+
+    Args:
+        folders: Folders of the compared runs.
+    """
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self.folders = folders
+
+    @cached_property
+    def by_digest(self) -> dict[str, Path]:
+        """All files, read once and only if one is not at its recorded path."""
+        files = (file for folder in self.folders for file in sorted(folder.rglob("*")))
+        return {digest_of(file): file for file in files if file.suffix in WEIGHTS_SUFFIXES}
 
 
 @dataclass(frozen=True)
@@ -82,62 +101,67 @@ def method_costs(
         )
     absent = len({row.run for row in rows} - records.keys())
     notes = [f"{absent} run(s) have no {CONFIG} beside their results: their cost is left out."] if absent else []
-    return [_cost(method, runs) for method, runs in chosen.items()], notes
+    weights = _Weights(folders.values())
+    return [_cost(method, runs, weights) for method, runs in chosen.items()], notes
 
 
-def _cost(method: str, runs: Mapping[Place, RunRecord]) -> MethodCost:
+def _cost(method: str, runs: Mapping[Place, RunRecord], weights: _Weights) -> MethodCost:
     """Cost of one method, given the run of each descendant."""
     sizes = {name: cost_of(run.architecture_of(task, name)).parameters for (task, name), run in runs.items()}
     trained = [run for run in runs.values() if run.is_descendant]
     hypernets = [run for run in runs.values() if not run.is_descendant]
     is_shared = bool(hypernets) or any(run.start.is_shared for run in trained)
     try:
-        sources = _runs_behind([*hypernets, *(file for run in trained for file in run.files_read)])
+        sources = _runs_behind([*hypernets, *(file for run in trained for file in run.files_read)], weights)
         counted = [run.work for run in sources if not (is_shared and run.kind.trains == "ancestor")]
         learning = sum(counted, Work())
     except UserError:  # an unknown source
         learning = Work(None, None)
     # A stored source serves any number of descendants and tasks.
-    stored = dict([*map(_stored_by_start, trained), *map(_stored_by_hypernet, hypernets)]).values()
-    known = [number for number in stored if number is not None]
+    starts = [_stored_by_start(run, weights) for run in trained]
+    stored = dict([*starts, *map(_stored_by_hypernet, hypernets)]).values()
+    counts = [number for number in stored if number is not None]
     return MethodCost(
         method=method,
         architectures=len(sizes),
         descendants=len(runs),
-        stored=sum(known) if len(known) == len(stored) else None,
+        stored=sum(counts) if len(counts) == len(stored) else None,
         each=sum(sizes.values()),
         learning=learning,
         tuning=sum((run.work for run in trained), Work()),
     )
 
 
-def _runs_behind(read: Iterable[RunRecord | _File]) -> list[RunRecord]:
+def _runs_behind(read: Iterable[RunRecord | _File], weights: _Weights) -> list[RunRecord]:
     """The runs from which files come, directly or through others, each once.
 
     Args:
         read: Files, or runs themselves.
+        weights: Where files are whose runs were moved.
 
     Raises:
         UserError: If a file, or what a run has read, is unknown.
     """
-    found: dict[Path, RunRecord] = {}
+    traced: dict[Path, RunRecord] = {}
     waiting = list(read)
     while waiting:
         each = waiting.pop()
         if not isinstance(each, RunRecord):
-            waiting += _origins(*each)
-        elif each.folder.resolve() not in found:
-            found[each.folder.resolve()] = each
+            waiting += _origins(*each, weights)
+        elif each.folder.resolve() not in traced:
+            traced[each.folder.resolve()] = each
             waiting += each.files_read
-    return list(found.values())
+    return list(traced.values())
 
 
-def _origins(name: str, digest: str) -> Sequence[RunRecord | _File]:
+def _origins(name: str, digest: str, weights: _Weights) -> Sequence[RunRecord | _File]:
     """The run that wrote a file, or the files from which ``lgx init`` made it; nothing if others pretrained it."""
     file = resolve_kept(name.removeprefix(FOLDER)).weights
     if file is None and is_remote(name) and not is_learngene(name):
         return []
     if file is None or digest_of(file) != digest:
+        file = weights.by_digest.get(digest)
+    if file is None:
         raise UserError(f"{name}: not the file that was read")
     for folder in file.parents[:2]:
         if (folder / CONFIG).is_file():
@@ -150,14 +174,18 @@ def _origins(name: str, digest: str) -> Sequence[RunRecord | _File]:
     return []
 
 
-def _stored_by_start(run: RunRecord) -> tuple[str, int | None]:
+def _stored_by_start(run: RunRecord, weights: _Weights) -> tuple[str, int | None]:
     """What identifies the source of a descendant, and the number of its parameters; None if it cannot be read."""
     start = run.start
     if not start.name:
         return "", 0
     source = start.digests.get("source") or str(start.arguments.get("source", start.name))
+    arguments = dict(start.arguments)
+    for name, digest in start.digests.items():
+        if name in arguments and not Path(str(arguments[name]).removeprefix(FOLDER)).exists():
+            arguments[name] = str(weights.by_digest.get(digest, arguments[name]))
     try:
-        return source, start.kind(**kept_arguments(start.arguments)).stored_parameters if start.kind else None
+        return source, start.kind(**kept_arguments(arguments)).stored_parameters if start.kind else None
     except (UserError, TypeError):
         return source, None
 
