@@ -80,14 +80,17 @@ def start(kind: str, source: Path | str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", initializers_with_source())
-def test_the_stored_parameters_of_every_initializer_are_found(name, tmp_path):
+def test_the_stored_parameters_of_every_initializer_are_found_where_its_runs_were_moved(name, tmp_path):
     learned = write_run(tmp_path / "runs/test/source/seed0", "SWS", "aux")
     kind = registry.initializer_classes()[name]
     source = save_source(kind, learned / f"checkpoints/of_epoch_3{SUFFIX}")
     write_run(tmp_path / "runs/test/descendant/seed0", "Finetune", "mine", initializer=start(name, source))
+    stored = kind(str(source)).stored_parameters
     mine = costs_of(tmp_path / "runs")["mine"]
-    assert mine.stored == kind(str(source)).stored_parameters > 0
-    assert (mine.learning, mine.tuning) == (Work(100, 1), Work(100, 1))
+    (tmp_path / "runs").rename(tmp_path / "moved")
+    for each in (mine, costs_of(tmp_path / "moved")["mine"]):
+        assert each.stored == stored > 0
+        assert (each.learning, each.tuning) == (Work(100, 1), Work(100, 1))
 
 
 def test_pretrained_networks_of_every_size_count_and_are_stored(tmp_path):
