@@ -26,8 +26,7 @@ def compare(
         split: Split to show: test, val or train. train has one metric, loss: the loss of each epoch.
         baseline: Method with which all others are compared, paired by seed, e.g. random.
         methods: Show only these methods, separated by commas, e.g. sws,simple_lg,random.
-        cost: Also show the cost of each method's descendants: stored parameters, and epochs and FLOPs of training.
-            Ratios compare it with training from scratch and with pretraining every architecture.
+        cost: Also show the cost of each method's descendants: stored parameters, and FLOPs and hours of training.
         force: Replace a page that another command or program wrote.
     """
     from lgx.results.comparison import Options, compare_files

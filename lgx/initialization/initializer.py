@@ -101,13 +101,11 @@ class Initializer(ABC):
     Attributes:
         shared: Whether one stored source initializes descendants of several architectures; False if each architecture
             needs its own.
-        is_random: Whether all parameters are random: training from this start is training from scratch.
         predicts_heads: Whether it can make a head for new classes, as a hypernetwork does.
         reads_source: Whether it reads a ``source``, its first argument; False for a start in closed form.
     """
 
     shared: ClassVar[bool] = True
-    is_random: ClassVar[bool] = False
     predicts_heads: ClassVar[bool] = False
     reads_source: ClassVar[bool] = True
 

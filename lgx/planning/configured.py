@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 from jsonargparse import Namespace
+from jsonargparse.typing import PositiveFloat, PositiveInt
 
 from data_modules.base import TaskDataModule
 from lgx.errors import UserError
@@ -26,36 +27,21 @@ class PlanOptions:
         json: Print JSON instead of a table.
     """
 
-    gpus: int | None = None
-    nodes: int | None = None
-    throughput: float | None = None
-    tflops: float | None = None
-    mfu: float = 0.4
+    gpus: PositiveInt | None = None
+    nodes: PositiveInt | None = None
+    throughput: PositiveFloat | None = None
+    tflops: PositiveFloat | None = None
+    mfu: PositiveFloat = 0.4
     samples: int | str | None = None
     json: bool = False
-
-    def __post_init__(self) -> None:
-        for option in ("gpus", "nodes", "throughput", "tflops", "mfu"):
-            value = getattr(self, option)
-            if value is not None and not 0 < value < float("inf"):
-                raise UserError(f"--{option}: must be positive, got {value:g}")
-        if self.mfu > 1:
-            raise UserError(f"--mfu: expected a share in (0, 1], got {self.mfu:g}")
-        if self.throughput is not None and self.tflops is not None:
-            raise UserError("--throughput, --tflops: both set the speed of the run; give only one")
-        self.samples_of("")
 
     def samples_of(self, task: str) -> int | None:
         """Training examples that the user gives for a task."""
         parts = str(self.samples).split(",") if self.samples is not None else []
-        numbers = {}
-        for part in parts:
-            name, equals, number = part.rpartition("=")
-            if not number.isdecimal() or int(number) < 1 or (len(parts) > 1 and not equals):
-                raise UserError(
-                    f"--samples: expected a number, or NAME=NUMBER,NAME=NUMBER for several sets, got {self.samples}"
-                )
-            numbers[name.strip()] = int(number)
+        try:
+            numbers = {name.strip(): int(number) for name, _, number in (part.rpartition("=") for part in parts)}
+        except ValueError as error:
+            raise UserError(f"--samples: expected a number, or NAME=NUMBER,NAME=NUMBER, got {self.samples}") from error
         return numbers.get(task, numbers.get(""))
 
 

@@ -1,38 +1,50 @@
-"""The cost of N descendants with each method: parameters to store, and training, from the folders of runs."""
+"""The cost of descendants with each method: parameters to store, and training as torch counted it in the runs.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+Runs, and the networks and learngenes of ``lgx init`` and ``lgx extract``, record a digest of each file of weights that
+they read. So a file that was replaced afterwards is not mistaken for it, and one whose run was moved is identified by
+its content.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from lgx.architectures.cost import cost_of
+from lgx.artifacts.learngene import Learngene
+from lgx.artifacts.safetensors_files import StartRecord
+from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, WEIGHTS_SUFFIXES, is_remote
+from lgx.artifacts.sources import is_learngene, resolve_kept
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.host.files import digest_of
+from lgx.initialization.sizing import amount
 from lgx.methods.registry import method_order
-from lgx.results.lineage import Lineage
 from lgx.results.merging import Place
 from lgx.results.report import EMPTY_CELL, Cell, Section, Table
-from lgx.results.run_records import CONFIG, RunRecord, Work
+from lgx.results.run_records import CONFIG, RunRecord, Work, kept_arguments
 
 COST = "Cost"
 """Title of the section with the cost."""
+_File = tuple[str, str]
+"""The name under which a file of weights was read, and its digest."""
 
 
-@dataclass(frozen=True)
-class Descendant:
-    """A network for one task.
+class _Weights:
+    """Files of weights in folders, by their digests.
 
-    Attributes:
-        architecture: Name of the architecture.
-        task: Name of the task.
-        parameters: Parameters to store if it were pretrained separately.
-        training: Its training on the task.
+    Args:
+        folders: Folders of the compared runs.
     """
 
-    architecture: str
-    task: str
-    parameters: int
-    training: Work
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self.folders = folders
+
+    @cached_property
+    def by_digest(self) -> dict[str, Path]:
+        """All files, read once and only if one is not at its recorded path."""
+        files = (file for folder in self.folders for file in sorted(folder.rglob("*")))
+        return {digest_of(file): file for file in files if file.suffix in WEIGHTS_SUFFIXES}
 
 
 @dataclass(frozen=True)
@@ -45,12 +57,9 @@ class MethodCost:
         descendants: Number of descendants: one per architecture and task.
         stored: Parameters that must be stored to start all descendants; None if unknown.
         each: Parameters to store for a pretrained network per architecture.
-        ancestor: Training of the ancestors, which the papers do not count.
-        learning: Training of the sources of the descendants: learngene, hypernetwork, or pretrained networks.
+        learning: Training of the sources of the descendants: learngene, hypernetwork, or a pretrained network per
+            architecture. An ancestor that several architectures start from does not count, as in the papers.
         tuning: Training of the descendants.
-        scratch: Measured training of the same descendants from scratch; None if not measured.
-        pretraining: Epochs of pretraining every architecture for as long as the learngene was trained; None without
-            a learngene.
     """
 
     method: str
@@ -58,66 +67,14 @@ class MethodCost:
     descendants: int
     stored: int | None
     each: int
-    ancestor: Work
     learning: Work
     tuning: Work
-    scratch: Work | None = None
-    pretraining: float | None = None
-
-    @property
-    def total(self) -> Work:
-        """Training without the ancestor's."""
-        return self.learning + self.tuning
-
-    @property
-    def separately(self) -> float | None:
-        """Epochs of pretraining every architecture, followed by the same training of the descendants."""
-        return None if self.pretraining is None else self.pretraining + self.tuning.epochs
-
-
-def method_cost(
-    method: str,
-    descendants: Sequence[Descendant],
-    learning: Sequence[Work] = (),
-    ancestors: Sequence[Work] = (),
-    stored: int | None = 0,
-    scratch: Mapping[Place, Work] | None = None,
-    shared: bool = True,
-) -> MethodCost:
-    """Add up the cost of a method.
-
-    Args:
-        method: Name of the method.
-        descendants: At least one; one per architecture and task.
-        learning: Trainings of the sources of the descendants.
-        ancestors: Trainings of the ancestors of these sources.
-        stored: Parameters that must be stored.
-        scratch: Trainings from scratch by task and architecture.
-        shared: Whether all descendants start from one source; False if each architecture has its own.
-    """
-    kinds = list({d.architecture: d for d in descendants}.values())
-    alone = [work for d in descendants if (work := (scratch or {}).get((d.task, d.architecture))) is not None]
-    learned = sum(learning, Work())
-    return MethodCost(
-        method=method,
-        architectures=len(kinds),
-        descendants=len(descendants),
-        stored=stored,
-        each=sum(kind.parameters for kind in kinds),
-        ancestor=sum(ancestors, Work()),
-        learning=learned,
-        tuning=sum((d.training for d in descendants), Work()),
-        scratch=sum(alone, Work()) if len(alone) == len(descendants) else None,
-        pretraining=len(kinds) * learned.epochs if shared and learning else None,
-    )
 
 
 def method_costs(
     rows: Sequence[Row], everything: Iterable[Row], folders: Mapping[str, Path]
 ) -> tuple[list[MethodCost], list[str]]:
     """Cost of every method with measured descendants. The first seed counts, because all seeds cost the same.
-
-    The source of a descendant is followed through the paths in the configurations, back to the ancestor.
 
     Args:
         rows: Rows that are compared.
@@ -142,132 +99,126 @@ def method_costs(
             f"--cost: needs folders of descendants' runs ({CONFIG} beside results.csv), but found none; give folders "
             "of `lgx fit`"
         )
-    lineage = Lineage(records.values())
-    descendants: dict[str, list[Descendant]] = {method: [] for method in chosen}
-    for method, trained in chosen.items():
-        for (task, architecture), run in trained.items():
-            parameters = cost_of(run.architecture_of(task, architecture)).parameters
-            training = run.work if run.is_descendant else Work()  # without training: predicted
-            descendants[method].append(Descendant(architecture, task, parameters, training))
-    scratch = {
-        (d.task, d.architecture): d.training
-        for method, trained in chosen.items()
-        if all(run.is_descendant and run.start.is_random for run in trained.values())
-        for d in descendants[method]
-    }
-    costs = [
-        _cost(lineage, method, [*trained.values()], descendants[method], scratch) for method, trained in chosen.items()
-    ]
     absent = len({row.run for row in rows} - records.keys())
     notes = [f"{absent} run(s) have no {CONFIG} beside their results: their cost is left out."] if absent else []
-    return costs, notes
+    weights = _Weights(folders.values())
+    return [_cost(method, runs, weights) for method, runs in chosen.items()], notes
 
 
-def _cost(
-    lineage: Lineage,
-    method: str,
-    runs: Sequence[RunRecord],
-    descendants: Sequence[Descendant],
-    scratch: Mapping[Place, Work],
-) -> MethodCost:
+def _cost(method: str, runs: Mapping[Place, RunRecord], weights: _Weights) -> MethodCost:
     """Cost of one method, given the run of each descendant."""
-    starts = [run.start for run in runs if run.is_descendant]
-    hypernets = [run for run in runs if not run.is_descendant]
-    shared = not starts or any(start.is_shared for start in starts)
-    direct = [*hypernets, *(source for run in runs if run.is_descendant for source in lineage.behind(run))]
-    of_one_size = set() if shared else {run.folder for run in direct}
-    learning: list[Work] = []
-    ancestors: list[Work] = []
-    for run in lineage.all_behind(direct):
-        is_ancestor = run.kind.trains == "ancestor" and run.folder not in of_one_size
-        (ancestors if is_ancestor else learning).append(run.work)
-    if not all(map(lineage.is_complete, (*runs, *lineage.all_behind(direct)))):
-        learning.append(Work(0, None, None))
+    sizes = {name: cost_of(run.architecture_of(task, name)).parameters for (task, name), run in runs.items()}
+    trained = [run for run in runs.values() if run.is_descendant]
+    hypernets = [run for run in runs.values() if not run.is_descendant]
+    is_shared = bool(hypernets) or any(run.start.is_shared for run in trained)
+    try:
+        sources = _runs_behind([*hypernets, *(file for run in trained for file in run.files_read)], weights)
+        counted = [run.work for run in sources if not (is_shared and run.kind.trains == "ancestor")]
+        learning = sum(counted, Work())
+    except UserError:  # an unknown source
+        learning = Work(None, None)
     # A stored source serves any number of descendants and tasks.
-    needed = {lineage.source(start): lineage.stored(start) for start in starts}
-    for run in hypernets:
-        file = run.learngene_file
-        needed[digest_of(file) if file.is_file() else str(file)] = (
-            run.learngene.num_parameters if run.learngene else None
-        )
-    counted = [number for number in needed.values() if number is not None]
-    stored = sum(counted) if len(counted) == len(needed) else None
-    return method_cost(method, descendants, learning, ancestors, stored, scratch, shared)
+    starts = [_stored_by_start(run, weights) for run in trained]
+    stored = dict([*starts, *map(_stored_by_hypernet, hypernets)]).values()
+    counts = [number for number in stored if number is not None]
+    return MethodCost(
+        method=method,
+        architectures=len(sizes),
+        descendants=len(runs),
+        stored=sum(counts) if len(counts) == len(stored) else None,
+        each=sum(sizes.values()),
+        learning=learning,
+        tuning=sum((run.work for run in trained), Work()),
+    )
 
 
-def storage_table(costs: Sequence[MethodCost]) -> Table:
-    """Parameters to store, in millions, or in thousands if all are small."""
-    small = all(cost.each < 1e6 for cost in costs)
-    unit, letter = (1e3, "k") if small else (1e6, "M")
+def _runs_behind(read: Iterable[RunRecord | _File], weights: _Weights) -> list[RunRecord]:
+    """The runs from which files come, directly or through others, each once.
 
-    def cells(cost: MethodCost) -> list[str]:
-        stored = EMPTY_CELL if cost.stored is None else f"{cost.stored / unit:.2f}"
-        saved = f"{100 * (1 - cost.stored / cost.each):.2f} %" if cost.stored else EMPTY_CELL
-        return [str(cost.architectures), stored, f"{cost.each / unit:.2f}", _ratio(cost.each, cost.stored), saved]
+    Args:
+        read: Files, or runs themselves.
+        weights: Where files are whose runs were moved.
 
-    columns = ("architectures", f"stored ({letter})", f"a network each ({letter})", "times fewer", "saved")
-    return _table("Parameters stored to start all descendants", columns, costs, cells)
-
-
-def epochs_table(costs: Sequence[MethodCost]) -> Table:
-    """Training in epochs."""
-
-    def cells(cost: MethodCost) -> list[str]:
-        works = (cost.ancestor, cost.learning, cost.tuning)
-        others = (cost.scratch.epochs if cost.scratch else None, cost.separately)
-        return [
-            str(cost.descendants),
-            *(f"{work.epochs:g}" for work in works),
-            *(_ratio(other, cost.total.epochs) for other in others),
-        ]
-
-    columns = ("descendants", "ancestor", "learngene", "tuning", "scratch needs", "pretraining each needs")
-    return _table("Training in epochs", columns, costs, cells)
+    Raises:
+        UserError: If a file, or what a run has read, is unknown.
+    """
+    traced: dict[Path, RunRecord] = {}
+    waiting = list(read)
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, RunRecord):
+            waiting += _origins(*each, weights)
+        elif each.folder.resolve() not in traced:
+            traced[each.folder.resolve()] = each
+            waiting += each.files_read
+    return list(traced.values())
 
 
-def flops_table(costs: Sequence[MethodCost]) -> Table:
-    """Training in floating-point operations, and its hours."""
-    works = [work for cost in costs for work in (cost.ancestor, cost.total) if work.flops]
-    unit, name = _unit(max((work.flops or 0 for work in works), default=0))
+def _origins(name: str, digest: str, weights: _Weights) -> Sequence[RunRecord | _File]:
+    """The run that wrote a file, or the files from which ``lgx init`` made it; nothing if others pretrained it."""
+    file = resolve_kept(name.removeprefix(FOLDER)).weights
+    if file is None and is_remote(name) and not is_learngene(name):
+        return []
+    if file is None or digest_of(file) != digest:
+        file = weights.by_digest.get(digest)
+    if file is None:
+        raise UserError(f"{name}: not the file that was read")
+    for folder in file.parents[:2]:
+        if (folder / CONFIG).is_file():
+            return [RunRecord.at(folder)]
+    record = StartRecord.read(str(file.parent))
+    if record is not None:
+        return [(str(record.arguments.get(key)), read) for key, read in record.digests.items()]
+    if is_learngene(str(file)) and not Learngene.load(file).sources:  # `lgx extract` trains nothing
+        raise UserError(f"{name}: not in the folder of its run")
+    return []
 
-    def amount(flops: float | None) -> str:
-        return EMPTY_CELL if flops is None else f"{flops / unit:.3g}"
 
-    def cells(cost: MethodCost) -> list[str]:
-        hours = EMPTY_CELL if cost.total.seconds is None else f"{cost.total.seconds / 3600:.3g}"
-        ratio = _ratio(cost.scratch.flops if cost.scratch else None, cost.total.flops)
-        return [*(amount(work.flops) for work in (cost.ancestor, cost.learning, cost.tuning)), ratio, hours]
+def _stored_by_start(run: RunRecord, weights: _Weights) -> tuple[str, int | None]:
+    """What identifies the source of a descendant, and the number of its parameters; None if it cannot be read."""
+    start = run.start
+    if not start.name:
+        return "", 0
+    source = start.digests.get("source") or str(start.arguments.get("source", start.name))
+    arguments = dict(start.arguments)
+    for name, digest in start.digests.items():
+        if name in arguments and not Path(str(arguments[name]).removeprefix(FOLDER)).exists():
+            arguments[name] = str(weights.by_digest.get(digest, arguments[name]))
+    try:
+        return source, start.kind(**kept_arguments(arguments)).stored_parameters if start.kind else None
+    except (UserError, TypeError):
+        return source, None
 
-    columns = ("ancestor", "learngene", "tuning", "scratch needs", "hours")
-    return _table(f"Training in FLOPs, {name}", columns, costs, cells)
+
+def _stored_by_hypernet(run: RunRecord) -> tuple[str, int | None]:
+    """The same for a hypernetwork, which predicts its descendants."""
+    file = run.folder / FINAL_LEARNGENE
+    return (digest_of(file), Learngene.load(file).num_parameters) if file.is_file() else (str(file), None)
 
 
 def cost_section(costs: Sequence[MethodCost]) -> Section:
     """Cost of the descendants with each of at least one method."""
-    text = [
-        "Stored: the parameters that start all architectures, compared with a pretrained network per architecture.",
-        "Tuning is the training of all descendants, one per architecture and task. The last columns compare two "
-        "alternatives with the method's training (learngene and tuning together): training the same descendants from "
-        "scratch, as measured with a random start, and pretraining every architecture for as long as the learngene "
-        "was trained, followed by the same tuning. The ratios leave out ancestors, as in the papers.",
-        "In epochs, every epoch counts the same, as in the papers. FLOPs are those that torch counted while the runs "
-        "trained, with their teachers and starts. A dash means not measured: a run or a source of it is missing.",
-    ]
-    return Section(COST, text, [storage_table(costs), epochs_table(costs), flops_table(costs)])
+    text = (
+        "Stored: the parameters that start all architectures, compared with a pretrained network per architecture. "
+        "Sources are learngenes, hypernetworks, and networks that are pretrained for each architecture; a shared "
+        "ancestor does not count, as in the papers. FLOPs are those that torch counted while the runs trained, with "
+        "their teachers and starts. A dash means not measured: a run or a source of it is missing."
+    )
+    columns = ("networks", "descendants", "stored", "a network each", "times fewer")
+    columns += ("FLOPs of sources", "FLOPs of descendants", "hours")
+    rows = [(cost.method, _cells(cost)) for cost in sorted(costs, key=lambda cost: method_order(cost.method))]
+    return Section(COST, [text], [Table("Cost of all descendants", columns, tuple(rows))])
 
 
-def _table(
-    title: str, columns: tuple[str, ...], costs: Sequence[MethodCost], cells: Callable[[MethodCost], list[str]]
-) -> Table:
-    ordered = sorted(costs, key=lambda cost: method_order(cost.method))
-    return Table(title, columns, tuple((cost.method, tuple(map(Cell, cells(cost)))) for cost in ordered))
-
-
-def _ratio(other: float | None, this: float | None) -> str:
-    return f"{other / this:.2f}x" if other is not None and this else EMPTY_CELL
-
-
-def _unit(largest: float) -> tuple[float, str]:
-    """The unit that gives the largest amount one to three digits before the point."""
-    units = ((1e18, "1e18"), (1e15, "1e15"), (1e12, "1e12"), (1e9, "1e9"))
-    return next((unit for unit in units if largest >= unit[0]), units[-1])
+def _cells(cost: MethodCost) -> tuple[Cell, ...]:
+    seconds = (cost.learning + cost.tuning).seconds
+    texts = (
+        str(cost.architectures),
+        str(cost.descendants),
+        EMPTY_CELL if cost.stored is None else amount("params", cost.stored),
+        amount("params", cost.each),
+        f"{cost.each / cost.stored:.2f}x" if cost.stored else EMPTY_CELL,
+        *(EMPTY_CELL if w.flops is None else amount("macs", w.flops) for w in (cost.learning, cost.tuning)),
+        EMPTY_CELL if seconds is None else f"{seconds / 3600:.3g}",
+    )
+    return tuple(map(Cell, texts))

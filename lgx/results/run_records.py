@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from lgx.architectures import Architecture, parse_any_architecture
-from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.source_names import FINAL_LEARNGENE
 from lgx.artifacts.sources import resolve_kept
 from lgx.core.rows import Row, read_rows
 from lgx.errors import UserError
@@ -17,9 +15,10 @@ from lgx.initialization import Initializer
 from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.results.merging import RESULTS, read_summary
+from lgx.training.same_run import flat_options
 
 CONFIG = "config.yaml"
-_START = "initializer."
+_START = "model.initializer."
 
 
 @dataclass(frozen=True)
@@ -27,23 +26,20 @@ class Work:
     """An amount of training, as runs have counted it.
 
     Attributes:
-        epochs: Epochs as the papers count them: every epoch is 1, for any network and data set.
         flops: Floating-point operations; None where a run has not counted them.
         seconds: Measured wall time; None where it was not measured.
     """
 
-    epochs: float = 0.0
     flops: float | None = 0.0
     seconds: float | None = 0.0
 
     def shared(self, number: int) -> "Work":
         """The share of one of several descendants."""
-        parts = (None if amount is None else amount / number for amount in (self.flops, self.seconds))
-        return Work(self.epochs / number, *parts)
+        return Work(*(None if amount is None else amount / number for amount in (self.flops, self.seconds)))
 
     def __add__(self, other: "Work") -> "Work":
         pairs = ((self.flops, other.flops), (self.seconds, other.seconds))
-        return Work(self.epochs + other.epochs, *(None if a is None or b is None else a + b for a, b in pairs))
+        return Work(*(None if a is None or b is None else a + b for a, b in pairs))
 
 
 @dataclass(frozen=True)
@@ -72,11 +68,6 @@ class Start:
         except (UserError, TypeError):
             return self
         return Start(record.initializer, record.arguments, record.digests) if record else self
-
-    @property
-    def is_random(self) -> bool:
-        """Whether the whole start is random."""
-        return not self.name or (self.kind is not None and self.kind.is_random)
 
     @property
     def is_shared(self) -> bool:
@@ -137,7 +128,8 @@ class RunRecord:
     def start(self) -> Start:
         """The start of its descendant's weights."""
         configured = self.arguments.get("initializer") or {}
-        digests = {k.removeprefix(_START): v for k, v in self.digests.items() if k.startswith(_START)}
+        read = self.summary.get("sources", {}).items()
+        digests = {key.removeprefix(_START): digest for key, digest in read if key.startswith(_START)}
         start = Start(_class_name(configured), dict(configured.get("init_args") or {}), digests)
         return start.first()
 
@@ -147,9 +139,16 @@ class RunRecord:
         return read_summary(self.folder)
 
     @property
-    def digests(self) -> dict[str, str]:
-        """Argument of its method -> digest of the file of weights that it named."""
-        return {key.removeprefix("model."): digest for key, digest in self.summary.get("sources", {}).items()}
+    def files_read(self) -> list[tuple[str, str]]:
+        """Name and digest of each file of weights that it read.
+
+        Raises:
+            UserError: If it has not ended.
+        """
+        if "sources" not in self.summary:
+            raise UserError(f"{self.folder}: the run has not ended")
+        options = flat_options(self.config)
+        return [(str(options.get(option, "")), digest) for option, digest in self.summary["sources"].items()]
 
     @property
     def flops(self) -> float | None:
@@ -160,22 +159,7 @@ class RunRecord:
     @property
     def work(self) -> Work:
         """Its training, with the start of its network."""
-        return Work(self.epochs, self.flops, self.summary.get("seconds"))
-
-    @property
-    def epochs(self) -> float:
-        """Epochs of training."""
-        return float(self.summary.get("epochs", max((row.epochs for row in self.rows), default=0)))
-
-    @property
-    def learngene_file(self) -> Path:
-        """Path of its learngene, which may not exist."""
-        return self.folder / FINAL_LEARNGENE
-
-    @cached_property
-    def learngene(self) -> Learngene | None:
-        """Its learngene; None without one."""
-        return Learngene.load(self.learngene_file) if self.learngene_file.is_file() else None
+        return Work(self.flops, self.summary.get("seconds"))
 
     def architecture_of(self, task: str, name: str) -> Architecture:
         """An architecture of its results, with a head for the classes of a task, as far as the run has written them."""

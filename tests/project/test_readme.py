@@ -118,6 +118,7 @@ def workplace(tmp_path, monkeypatch):
     for row in rows:
         write_rows(f"{row.run}/results.csv", [row])
         shutil.copy(ROOT / "experiments/sws/demo/descendant.yaml", f"{row.run}/config.yaml")
+        Path(f"{row.run}/summary.json").write_text('{"epochs": 4, "flops": 1e9, "start_flops": 0}')
     write_rows("runs/arena_pocket/measured.csv", rows)
     return tmp_path
 

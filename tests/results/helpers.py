@@ -1,8 +1,6 @@
-"""Runs on disk, and pages as a browser would see them."""
+"""Rows, and runs on disk."""
 
-from collections import Counter
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from pathlib import Path
 
 from lgx.core.rows import Row, write_rows
@@ -35,46 +33,3 @@ def add_run(folder: Path, method: str, depth: int, seed: int, curves: bool = Fal
         for split, start in (("train", 2.0), ("val", 3.0)):
             rows.append(row(method, value=start / epoch + seed, epochs=epoch, split=split, metric="loss", **same))
     write_rows(folder / "results.csv", rows)
-
-
-class Page(HTMLParser):
-    """Collects what a browser would see, and fails on tags that do not close."""
-
-    VOID = ("meta", "br", "img", "hr", "path", "use", "line", "rect", "wbr")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += attrs
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += attrs
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-    @property
-    def figures(self) -> int:
-        """Number of figures."""
-        return self.attributes.count(("role", "img"))
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
-def read_page(path: Path) -> Page:
-    page = Page()
-    page.feed(path.read_text(encoding="utf-8"))
-    page.close()
-    assert page.open == []
-    return page

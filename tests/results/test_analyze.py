@@ -15,10 +15,9 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
-from lgx.hypernet import Hypernet, HypernetConfig
 from tests.results.helpers import row as some_row
-from tests.support.command_line import ARCH, analyze, lgx, ok, refusal
-from tests.support.task_maps import BASE, CONFIG, EMBEDDINGS, hypernet_of, points_and_words, save_learngene
+from tests.support.command_line import ARCH, analyze, lgx, ok
+from tests.support.task_maps import BASE, EMBEDDINGS, hypernet_of, points_and_words, save_learngene
 
 
 @pytest.fixture
@@ -51,36 +50,12 @@ def test_the_tasks_and_architectures_asked_for_are_mapped(learngene, tmp_path):
     assert maps["same"].silhouette != maps["own"].silhouette
 
 
-def test_a_hypernetwork_that_ignores_the_task_is_reported(tmp_path):
-    ignorant = save_learngene(tmp_path, hypernet_of(tells_tasks=False))
-    options = ("--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
-    assert "does not separate the tasks" in mapped(ignorant, *options).out
-    single = ok(mapped(ignorant, "--archs=1-Tiny", "--out", tmp_path / "m.svg"))
-    assert "is undefined for one architecture" in single.out
-
-
 def test_embeddings_without_class_names_cannot_have_own_heads(learngene, tmp_path):
     TaskEmbeddings(EMBEDDINGS).save(tmp_path / "e.safetensors")
     given = ("--task_embeddings", tmp_path / "e.safetensors", "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
     assert "own" not in ok(mapped(learngene, *given)).out
     own = mapped(learngene, *given, "--heads=own")
     assert "does not state the number of classes of circles, dots, dunes" in own.sentence
-
-
-def test_mistakes_of_analyze_tasks_end_with_one_sentence(learngene, tmp_path):
-    plain = tmp_path / "plain.learngene.safetensors"
-    untold = Hypernet(HypernetConfig(**CONFIG))
-    Learngene("logah", BASE, untold.state_dict(), hypernet=untold.config.to_dict()).save(plain)
-    TaskEmbeddings({"a": torch.ones(5), "b": torch.ones(5)}).save(tmp_path / "wide.safetensors")
-    for arguments_, words in (
-        ((plain,), "does not read task embeddings; give a learngene that TAL tuned"),
-        ((learngene, "--tasks=dots"), "at least two tasks, got dots"),
-        ((learngene, "--tasks=dots,flowers"), "no embedding of task flowers"),
-        ((learngene, "--task_embeddings", tmp_path / "wide.safetensors"), "was tuned with 3"),
-        ((learngene, "--out=map.png"), "ending in .svg"),
-        ((learngene, "--archs=,"), "name at least one architecture"),
-    ):
-        assert words in refusal(mapped(*arguments_))
 
 
 def network(path, seed, architecture=BASE):
@@ -109,18 +84,6 @@ def test_networks_of_every_file_form_can_be_compared(ancestor, tmp_path):
     assert re.search(r"\|w\| < 0\.1 \(%\)", table)
     assert f"{found.change_magnitude:.4f}" in table
     assert "diversity of 3" in table
-
-
-def test_mistakes_of_analyze_parameters_end_with_one_sentence(learngene, tmp_path):
-    start = network(tmp_path / "a.learngene.safetensors", 0)
-    deeper = network(tmp_path / "b.learngene.safetensors", 0, BASE.replace(depth=5))
-    for trained, words in (
-        (deeper, "they differ in blocks.4.attn.proj.bias"),
-        (learngene, "hypernet"),
-        (tmp_path / "none.learngene.safetensors", "no such file"),
-    ):
-        assert words in refusal(analyze("parameters", "--start", start, "--trained", trained))
-    assert "--threshold" in analyze("parameters", "--start", start, "--trained", start, "--threshold=0").sentence
 
 
 OF_DESCENDANT = "runs/t/a-aligned-1600-tal/seed0"

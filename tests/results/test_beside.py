@@ -9,7 +9,7 @@ from experiments.reproduce.paper import load_table
 from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
 from lgx.results.comparison import Options
-from lgx.results.cost import Descendant, cost_section, method_cost
+from lgx.results.cost import MethodCost, cost_section
 from lgx.results.run_records import Work
 from tests.results.helpers import row
 from tests.support.command_line import ok, reproduce
@@ -62,8 +62,7 @@ def test_runs_are_shown_beside_any_table_of_the_papers(runs: Path, tmp_path: Pat
 
 
 def test_the_papers_hours_stand_behind_the_measured_ones() -> None:
-    descendants = [Descendant("6-Small", "pocket", 22_000_000, Work(3.0))]
-    cost = cost_section([method_cost(name, descendants) for name in ("tal", "sws")])
+    cost = cost_section([MethodCost(name, 1, 1, 0, 22_000_000, Work(), Work()) for name in ("tal", "sws")])
     table = hours_beside(cost, load_table("tal/table4")).tables[-1]
     assert (table.columns[-1], [(name, cells[-1].text) for name, cells in table.rows]) == (
         "paper's hours", [("sws", "–"), ("tal", "36.19")],

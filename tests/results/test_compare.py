@@ -11,12 +11,9 @@ from lgx import compare as lgx_compare
 from lgx.commands.compare import compare
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
-from lgx.results.report import Report, to_html
-from tests.results.helpers import GAINS, add_run, read_page, row
+from tests.results.helpers import GAINS, row
 from tests.support.command_line import arguments, lgx, refusal
 from tests.support.images import write_images
-
-HOSTILE = '<script>alert("x")</script>|$\\frac{[bold]'
 
 
 def write_tested(folder: Path, method: str, counts: dict[str, int], metrics: dict[str, float]) -> None:
@@ -52,68 +49,21 @@ def test_compare_prints_tables_and_writes_a_page(runs, tmp_path, capsys):
     assert [path.name for path in out.iterdir()] == ["report.html"]
     printed = capsys.readouterr().out
     markdown = lgx_compare(runs).to_markdown()
-    page = read_page(out / "report.html")
-    text = " ".join(page.text)
+    page = (out / "report.html").read_text()
     # Depth 4, untrained: 0.1 + 0.3 * 0.4 + {0, 0.01, 0.02}: mean 23 %, sd 1, half width 4.3027 / sqrt(3) = 2.48.
-    for shown in (printed, markdown, text):
+    for shown in (printed, markdown, page):
         assert "23.00 ± 2.48 (3)" in shown
         assert all(method in shown for method in GAINS)
     assert "+12.00 ± 0.00 (3)" in printed
-    assert page.figures == 1  # accuracy against depth
-    assert page.tags["script"] == page.tags["link"] == page.tags["img"] == 0
-
-
-def test_the_page_needs_nothing_from_outside(runs, tmp_path):
-    compare([str(runs)], out=str(tmp_path / "one.html"))
-    page = read_page(tmp_path / "one.html")
-    ids = [value for name, value in page.attributes if name == "id"]
-    assert len(ids) == len(set(ids)) > 0
-    for name, value in page.attributes:
-        assert "://" not in (value or "") or name.startswith("xmlns")
-        if name in ("href", "xlink:href"):
-            assert (value or "").removeprefix("#") in ids
-    for reference in re.findall(r"url\(#([^)]*)\)", (tmp_path / "one.html").read_text()):
-        assert reference in ids
-    labels = [value or "" for name, value in page.attributes if name == "aria-label"]
-    assert len(labels) == page.figures + page.tags["table"]
-    (of_depth,) = [label for label in labels if "against depth" in label]
-    assert all(method in of_depth for method in GAINS)
+    assert page.count("<svg") == 1  # accuracy against depth
+    outside = r"<(script|link|img)\b|=\"https?://|url\((?!#)"
+    assert not re.search(outside, re.sub(r'xmlns(:\w+)?="[^"]*"', "", page))
 
 
 def test_the_same_runs_give_the_same_page(runs, tmp_path):
     for name in ("a", "b"):
         compare([str(runs)], out=str(tmp_path / name))
     assert (tmp_path / "a/report.html").read_bytes() == (tmp_path / "b/report.html").read_bytes()
-
-
-def test_hostile_names_are_escaped(tmp_path):
-    add_run(tmp_path / "runs/a", HOSTILE, 4, 0, curves=True, architecture="depth={},x=<img src=//evil>")
-    add_run(tmp_path / "runs/b", "_$", 6, 0, curves=True, architecture="depth={},x=<img src=//evil>")
-    compare([str(tmp_path / "runs")], out=str(tmp_path / "out"))
-    page = read_page(tmp_path / "out/report.html")
-    assert page.tags["script"] == page.tags["img"] == 0
-    assert HOSTILE in page.text
-    assert "<script" not in lgx_compare(tmp_path / "runs").to_markdown().replace("\\<", "")
-
-
-def test_a_metric_that_looks_like_a_formula_is_shown_as_it_is(tmp_path):
-    for depth in (4, 6):
-        architecture = f"depth={depth},embed_dim=64,num_heads=4,img_size=32"
-        given = {"architecture": architecture, "metric": "$x^$", "run": str(depth), "split": "train"}
-        folder = tmp_path / str(depth)
-        folder.mkdir()
-        write_rows(folder / "results.csv", [row("sws", value=0.1 * epoch, epochs=epoch, **given) for epoch in (1, 2)])
-    compare([str(tmp_path)], metric="$x^$", split="train", out=str(tmp_path / "out"))
-    page = read_page(tmp_path / "out/report.html")
-    assert page.figures == 1
-    assert sum("$x^$" in text for text in page.text) >= 3
-
-
-def test_the_page_of_a_run_is_replaced_with_force_only(runs):
-    page = runs / "sws/4/0/report.html"
-    page.write_text(to_html(Report("a run", [], []), "lgx fit"))
-    with pytest.raises(UserError, match="exists, and `lgx compare` did not write it"):
-        compare([str(runs)], out=str(page.parent))
 
 
 def test_a_report_of_another_program_is_replaced_with_force_only(runs, tmp_path):

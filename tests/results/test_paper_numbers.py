@@ -14,17 +14,6 @@ lsamd/table1 27, lsamd/table2 89, lsamd/table3 20, lsamd/table4 42, lsamd/table5
 lsamd/table6 36, sws/table1 70, sws/table2 41, sws/table3 20, sws/table4 30, sws/table5 30, sws/figure5 5,
 sws/table6 10""".replace("\n", " ").split(", "))}  # fmt: skip
 """Numbers per table, counted in the papers."""
-METHODS = {
-    "", "sws", "sws_random_assigned", "sws_order2", "simple_lg", "vanilla_lg", "tleg", "weight_selection", "trained",
-    "random", "pretrain_finetune", "mini_deit", "lsamd", "ghn3", "ghn3_task", "logah", "tal", "tal_plus", "tal_st",
-    "tal_no_task", "tal_no_ancestor", "sws_222222", "sws_222222_no_ancestor", "sws_141141", "sws_15141", "sws_41614",
-    "sws_41523", "sws_short",
-}  # fmt: skip
-TASKS = {
-    "", "average", "imagenet", "cifar100", "cifar10", "aircraft", "dped", "dtd", "gtsrb", "omniglot", "svhn", "ucf101",
-    "flowers102", "food101", "cars196", "fashion_mnist", "fer2013", "ham10000", "mrpc", "cola", "rte", "imdb",
-    "tiny_imagenet", "inat2019", "pets", "caltech101", "ade20k", "voc12",
-}  # fmt: skip
 
 
 def test_every_table_has_all_its_numbers():
@@ -35,8 +24,6 @@ def test_tables_use_names_of_lgx_and_no_value_twice():
     for table in map(load_table, COUNTS):
         assert table.title
         assert table.source
-        assert {row.method for row in table.rows} <= METHODS
-        assert {row.task for row in table.rows} <= TASKS
         assert {row.unit for row in table.rows} <= {"percent", "M", "G", "hours", "1"}
         keys = [(r.method, r.architecture, r.task, r.epochs, r.metric, r.variant) for r in table.rows]
         assert len(set(keys)) == len(keys)
@@ -91,37 +78,3 @@ def test_an_unknown_table_lists_what_there_is():
         load_table("sws/tabel1")
     with pytest.raises(UserError, match="papers are lsamd, sws, tal"):
         load_table("nobody/knows")
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("a: [", "not valid YAML"),
-        ("mine/t: {title: t, source: s, labels: [], columns: [{}], rows: [[1, 2]]}", "2 cells"),
-        ("mine/t: 3", "mine/t"),
-    ],
-)
-def test_a_malformed_file_is_named(tmp_path, text, reason):
-    file = tmp_path / "numbers.yaml"
-    file.write_text(text)
-    with pytest.raises(UserError, match=reason) as error:
-        load_table("mine/t", file)
-    assert str(file) in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("table", "one", "other", "leads"),
-    [
-        ("sws/table1", "sws", "weight_selection", {"Des-B-9": 52.3, "Des-B-10": 35.8}),
-        ("sws/table1", "sws", "weight_selection", {"Des-B-11": 19.7, "Des-B-12": 9.4}),
-        ("sws/table1", "sws", "trained", {"Des-B-13": 1.0, "Des-B-14": 1.0, "Des-B-15": 1.1}),
-        ("sws/table3", "sws", "simple_lg", {"Des-B-10": 18.1, "Des-B-11": 21.7}),
-        ("sws/table4", "sws", "sws_random_assigned", {"Des-B-9": 5.3, "Des-B-10": 7.3}),
-        ("lsamd/table3", "lsamd", "lsamd_image", {"food101": 19.78, "cars196": 30.96}),
-    ],
-)  # fmt: skip
-def test_leads_of_the_running_text_are_those_of_the_tables(table, one, other, leads):
-    rows = [row for row in load_table(table).rows if row.metric == "acc"]
-    values = {(row.result_name, place): row.value for row in rows for place in (row.architecture, row.task)}
-    assert {place: round(values[one, place] - values[other, place], 2) for place in leads} == leads

@@ -12,7 +12,6 @@ from experiments.reproduce.claims import Claim
 from experiments.reproduce.judging import Judging, compare_and_judge, judge_claim
 from experiments.reproduce.paper import load_table, table_names
 from experiments.reproduce.recipes import load_recipe, load_recipes
-from experiments.reproduce.steps import Step
 from experiments.reproduce.verdicts import TaskMetrics
 from lgx.cli import COMMANDS, TRAINING
 from lgx.core.rows import write_rows
@@ -111,15 +110,6 @@ def test_every_claim_with_printed_numbers_is_right_in_the_paper():
                 assert printed is None or printed > claim.is_stored, f"{recipe.name}: {claim} is {printed}"
 
 
-def test_the_files_of_a_step_follow_from_its_option_out():
-    assert Step.parse("embed --ancestor x --out runs/e.safetensors").makes == "runs/e.safetensors"
-    assert Step.parse({"run": "fit --config a.yaml", "makes": "b"}).makes == "b"
-    assert Step.parse("sweep a.yaml").makes is None
-    for wrong in ({"makes": "b"}, "", 'sweep "a', 3, {"run": "x", "other": 1}):
-        with pytest.raises(UserError, match="step"):
-            Step.parse(wrong)
-
-
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an index, in which commands run."""
@@ -165,11 +155,6 @@ def test_committed_rows_are_shown_without_a_run(place):
     result = ok(reproduce("sws/table3", "--scale", "mini", "--measured"))
     assert "+17.52" in result.out
     assert "sws > simple_lg" in result.out
-
-
-def test_a_failing_step_ends_the_command_with_its_message(place):
-    write_index(place, pocket={"steps": ["sweep missing.yaml", "data list"]})
-    assert "missing.yaml" in refusal(reproduce("sws/table3"))
 
 
 @pytest.mark.parametrize("name", ["report.html", "figure.svg"])

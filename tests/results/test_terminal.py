@@ -3,7 +3,6 @@
 import pytest
 from rich.cells import cell_len
 
-from lgx.results.report import Cell, Report, Section, Table, print_report
 from tests.results.helpers import DEPTHS, add_run
 from tests.support.command_line import lgx, ok
 
@@ -28,12 +27,3 @@ def test_the_tables_of_a_comparison_are_whole_and_its_sentences_fit_the_terminal
     rows = [line for line in tables if line.startswith("│ weight_selection")]
     assert [row.count("± 6.35 (2)") for row in rows] == [len((*DEPTHS, 10, 12))] * 2
     assert "…" not in "".join(lines)
-
-
-def test_heads_and_texts_in_a_table_are_folded(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "80")
-    table = Table("", ("text", "depth=3,mlp_ratio=2"), (("b", (Cell("word " * 20), Cell("12.5"))),), first="a")
-    print_report(Report("", [], [Section("", tables=[table])]))
-    shown = capsys.readouterr().out.splitlines()
-    assert max(map(cell_len, shown)) < 60
-    assert any(line.endswith("        12.5 │") for line in shown)

@@ -221,8 +221,6 @@ class RandomStart(Initializer):
     """The random initialization of timm or transformers."""
 
     method = "random"
-
-    is_random = True
     reads_source = False
 
     def __call__(self, architecture: Architecture, task: Task | None = None) -> dict[str, Tensor]:
