@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib import resources
-from itertools import pairwise
 from operator import attrgetter
 from typing import Any, ClassVar, cast
 
@@ -21,7 +20,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from data_modules import TaskDataModule  # the import registers the short names of data modules
 from data_modules.module_checks import check_options, check_task
 from lgx.components.features import ProbeName
-from lgx.components.optim import check_class, length_argument
+from lgx.components.optim import length_argument
 from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
@@ -138,17 +137,13 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
 
 def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
     """Parse a command line and the configuration files that it names; print the options that a class replaces."""
-    for word, after in pairwise([*underscored(argv), ""]):
-        option, _, value = word.partition("=")
+    for word in underscored(argv):
+        option, _, _ = word.partition("=")
         linked = option.removeprefix("--")
         if linked in LINKED:
             raise UserError(f"{option}: follows {LINKED[linked]}; leave it out")
-        if option in ("--model.optimizer", "--model.scheduler"):
-            check_class(option, value or after)
     _DROPPED.printed.clear()
     config = parse(parser, argv)
-    for name in ("optimizer", "scheduler"):
-        check_class(f"model.{name}", str(getattr(config.model.init_args.get(name), "class_path", "")))
     _check_values(config)
     return config
 
