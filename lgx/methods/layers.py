@@ -91,11 +91,6 @@ class LayerExpansion(Initializer):
         source = self.loaded.architecture
         if _width(architecture) == _width(source):
             return self.loaded.tensors
-        if any(wanted > ours for ours, wanted in zip(_width(source), _width(architecture), strict=True)):
-            raise UserError(
-                f"{self.source}: the descendant ({_words(architecture)}) must not be wider than the learngene "
-                f"({_words(source)}), also in number and width of heads"
-            )
         return narrow(self.loaded.tensors, source, architecture, heads_whole)
 
 

@@ -131,19 +131,9 @@ def _of_this_package() -> Iterator[tuple[str, MethodSpec]]:
 def _of_other_packages() -> Iterator[tuple[str, MethodSpec]]:
     for entry in entry_points(group=GROUP):
         owner = f"package {entry.dist.name if entry.dist else entry.value}"
-        entry_point = f"{owner}: its entry point {entry.name} = {entry.value} of group {GROUP}"
-        try:
-            module = entry.load()
-        except Exception as error:  # the code of another package may raise anything
-            raise UserError(
-                f"{entry_point} cannot be loaded ({type(error).__name__}: {error}); repair or uninstall the package"
-            ) from error
-        declared = _declared_in(module)
-        if not declared:
-            raise UserError(f"{entry_point} names {type(module).__name__}, expected a module that holds a MethodSpec")
-        yield from ((owner, spec) for spec in declared)
+        yield from ((owner, spec) for spec in _declared_in(entry.load()))
 
 
 def _declared_in(module: Any) -> list[MethodSpec]:
     """The specs that a module holds."""
-    return [value for value in getattr(module, "__dict__", {}).values() if isinstance(value, MethodSpec)]
+    return [value for value in vars(module).values() if isinstance(value, MethodSpec)]

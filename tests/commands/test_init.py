@@ -95,7 +95,7 @@ MISTAKES = [
     (["--data", "fashion_mnist"], ("--data", "--params")),
     (["--params", "9Q"], ("--params 9Q", "such as 9M")),
     (["--arch", "depth=1,embed_dim=16,num_heads=2,patch_size=4,img_size=16"], ("depth 1", "2 layers")),
-    (["--arch", "6-Small"], ("embed_dim 384", "must not be wider than the learngene", "embed_dim 16")),
+    (["--arch", "6-Small"], ("384 of embed_dim", "must not be wider", "the source 16")),
     (["--num_classes", 9], ("3 classes", "--head 9")),
     (["--method", "weight_selection"], ("not a whole network",)),
     (["--spectrum", "random"], ("--spectrum: method sws does not take it; use --method ghn3 or logah",)),
