@@ -7,7 +7,6 @@ from torch import Tensor
 
 from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.safety import AGAIN
 from lgx.artifacts.source_names import FINAL_LEARNGENE
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin, Sizes
@@ -53,9 +52,6 @@ class LayerExpansion(Initializer):
         """The learngene."""
         learngene = Learngene.load(self.source)
         self.check_source(self.source, type(self).__name__, learngene.method)
-        others = learngene.architecture.layers, *learngene.architecture.head_prefixes
-        if not learngene.num_layers or all(name.startswith(others) for name in learngene.tensors):
-            raise UserError(f"{self.source}: lacks layers, or parameters outside of layers; {AGAIN}")
         return learngene
 
     @property

@@ -99,7 +99,7 @@ MISTAKES = [
     (["--num_classes", 9], ("3 classes", "--head 9")),
     (["--method", "weight_selection"], ("not a whole network",)),
     (["--spectrum", "random"], ("--spectrum: method sws does not take it; use --method ghn3 or logah",)),
-    (["--method", "swss"], ("swss", "did you mean sws?")),
+    (["--method", "swss"], ("swss", "is unknown")),
     (["--source", "nowhere.learngene.safetensors"], ("nowhere.learngene.safetensors", "no such file")),
     (["--out", "/tmp/x.learngene.safetensors"], ("expected a folder; its",)),
 ]

@@ -77,9 +77,9 @@ class FromSource(Initializer):
             half=source.half,
         )
 
-    def check_heads(self, architecture: Architecture, of_source: Architecture | None = None) -> None:
+    def check_heads(self, architecture: Architecture) -> None:
         """Refuse another number of heads than the source's: shapes do not depend on it, but attention does."""
-        heads = (of_source or self.of_source).num_heads
+        heads = self.of_source.num_heads
         if heads != architecture.num_heads:
             raise UserError(
                 f"{self.method}: {self.source} has {heads} attention heads, but the descendant has "

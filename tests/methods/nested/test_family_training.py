@@ -207,7 +207,6 @@ def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
     [
         (['--model.sizes=["depth=5"]'], "5 layers, but the learngene has 4"),
         (['--model.sizes=["img_size=32"]'], "slices differ in depth"),
-        (['--model.sizes=["depth=2","depth=2"]'], "lists a size twice"),
         (["--model.sizes=[]"], "at least one size"),
         (["--model.compute=0"], "model.compute"),
         (["--data.labels=false"], "needs labels"),
