@@ -23,7 +23,6 @@ from lgx.methods import Nested
 from lgx.methods.nested.sizes import KEYS
 from lgx.methods.nested.slicing import for_slices, ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_inputs
-from tests.support.command_line import ACCELERATOR, lgx, ok
 from tests.support.families import EACH, tiny
 
 FAMILIES = ("plain", "deit_distilled", "dinov2_registers", "dinov3")
@@ -274,16 +273,6 @@ def test_the_loss_of_a_slice_is_that_of_its_features_and_of_the_ancestors_predic
     torch.testing.assert_close(averages["loss"], (losses[0]["loss"] + losses[1]["loss"]) / 2)
 
 
-def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path):
-    run = ["fit", "--model=Nested", f"--model.ancestor={ancestor_file}", "--model.optimizer=torch.optim.AdamW"]
-    run += ["--model.optimizer.lr=2e-3", "--model.least_depth=1", "--data=ImageFolderData", f"--data.root={images}"]
-    run += ["--data.img_size=16", "--data.batch_size=8", "--data.labels=false", f"--trainer.accelerator={ACCELERATOR}"]
-    arch = Learngene.load(ancestor_file).architecture
-    done = ok(lgx(*run, f"--model.arch={arch.spec()}", f"--runs_dir={tmp_path}", "--trainer.max_epochs=8"))
-    losses = [float(part.split()[0]) for part in done.out.split("val loss ")[1:]]
-    assert losses[-1] < 0.7 * losses[0]
-
-
 @pytest.mark.parametrize(
     ("form", "words"),
     [
@@ -302,7 +291,6 @@ def test_heads_that_cannot_be_cut_are_refused(form, words):
     [
         ({"depth": 6}, "6 layers, but the learngene has 5"),
         ({"embed_dim": 80, "num_heads": 4}, "80 dimensions"),
-        ({"embed_dim": 64, "num_heads": 8}, "must not have more heads"),
         ({"embed_dim": 64, "num_heads": 2}, "must not have more heads or wider ones"),
         ({"mlp_ratio": 4.0}, "neurons in an MLP"),
     ],
