@@ -41,7 +41,7 @@ def largest(importance: Tensor, count: int) -> list[int]:
 
 
 @torch.no_grad()
-def layers_by_change(model: Any, architecture: Architecture, inputs: Tensor) -> list[int]:
+def layers_by_change(model: Any, architecture: Architecture, inputs: Tensor, depth: int = 1) -> list[int]:
     """Drop one layer after the other, each time the one whose absence changes the network's features least.
 
     Ours. Features are those that precede the head, of a language model those of every token; the change is one minus
@@ -55,15 +55,16 @@ def layers_by_change(model: Any, architecture: Architecture, inputs: Tensor) -> 
         model: The network, in eval mode.
         architecture: Its description.
         inputs: Normalized images, (N, C, H, W), or token ids, (N, L).
+        depth: Layers to keep.
 
     Returns:
-        The layers, the last dropped first: the first ``d`` of them are those of a network of ``d`` layers.
+        The kept layers, then the dropped ones, the last dropped first.
     """
     blocks = architecture.blocks(model)
     kept = [*range(len(blocks))]
     dropped: list[int] = []
     whole = None
-    for _ in tracked(range(len(kept) - 1), "dropping", unit="layers"):
+    for _ in tracked(range(len(kept) - depth), "dropping", unit="layers"):
         layers = [blocks[layer] for layer in kept]
         once = [_Once(layer) for layer in layers]
         features = _features_with_layers(model, architecture, inputs, once, kept)
@@ -155,6 +156,7 @@ class WeightSubcloning(FromSource):
         if data is None and drop in ("change", "magnitude"):
             raise UserError(f"drop {drop}: needs inputs; give a folder of images or texts (data)")
         self.drop: Drop = drop or ("middle" if data is None else "change")
+        self._kept: dict[int, list[int]] = {}
 
     def named(self, architecture: Architecture) -> str:
         """The method, then ``_norms`` without images, else how layers are dropped by another rule: ``_middle``."""
@@ -177,12 +179,6 @@ class WeightSubcloning(FromSource):
             return of_weights(self.loaded.tensors, of_source)
         return on_inputs(self.loaded.model.eval(), of_source, self.sample)
 
-    @cached_property
-    def _by_change(self) -> list[int]:
-        """The layers of the source, the last dropped first."""
-        some = self.sample[:: -(-len(self.sample) // MOST_IMAGES)]
-        return layers_by_change(self.loaded.model.eval(), self.of_source, some)
-
     def source_layers(self, depth: int) -> list[int]:
         """See :class:`~lgx.initialization.Initializer`."""
         self.check_depth(depth)
@@ -191,10 +187,11 @@ class WeightSubcloning(FromSource):
     def layers(self, depth: int) -> list[int]:
         """The layers of the source that a descendant of this depth gets, in order."""
         total = self.of_source.depth
-        if depth == total:
-            return [*range(total)]
         if self.drop == "change":
-            return sorted(self._by_change[:depth])
+            if depth not in self._kept:
+                some = self.sample[:: -(-len(self.sample) // MOST_IMAGES)]
+                self._kept[depth] = layers_by_change(self.loaded.model.eval(), self.of_source, some, depth)[:depth]
+            return self._kept[depth]
         if self.drop == "last":
             return list(range(depth))
         if self.drop == "magnitude" and self.ranked.layers is not None:

@@ -156,6 +156,7 @@ def test_each_dropped_layer_is_the_one_without_which_the_features_change_least(f
             skipped.append(max(near, key=near.get))
         features([])
     assert layers_by_change(model, tiny(family, depth=6), images) == [0, 5, *skipped[::-1]]
+    assert layers_by_change(model, tiny(family, depth=6), images, 4)[4:] == skipped[1::-1]
 
 
 def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
