@@ -62,7 +62,6 @@ class Method(EvaluatedModule):
 
     Attributes:
         spec: The method's declaration.
-        teacher_option: Constructor argument that names the teacher; None for a method without teacher.
         arch_option: Constructor argument that names a network whose architecture is the default of ``arch``, or None.
         shards: Whether processes may share the network's layers.
         plain_network: Whether a checkpoint can be read as a pretrained network of its architecture.
@@ -78,7 +77,6 @@ class Method(EvaluatedModule):
     """
 
     spec: ClassVar[MethodSpec]
-    teacher_option: ClassVar[str | None] = None
     arch_option: ClassVar[str | None] = None
     shards: ClassVar[bool] = False
     plain_network: ClassVar[bool] = False

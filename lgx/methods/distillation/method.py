@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +58,6 @@ class Distill(Method):
     """
 
     spec = SPEC
-    teacher_option: ClassVar[str | None] = "ancestor"
     plain_network = True
     follows_normalization = True
 
