@@ -77,8 +77,6 @@ class EarlierStage(NamedTuple):
 
 
 TALGuidance = Literal["features", "official", "logits"]
-USUAL_WIDTH = 768
-"""Width of the papers' task embeddings: that of ViT-B and of GPT-2."""
 
 _PROJECTIONS: dict[TALGuidance, Projection] = {"features": "predicted", "official": "random", "logits": "none"}
 _MOST_CHANNELS = 2**18
