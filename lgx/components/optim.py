@@ -60,25 +60,8 @@ class SchedulerCallable(Protocol):
         ...
 
 
-_UNSUITED = {
-    "SparseAdam": "needs sparse gradients, but networks have dense ones",
-    "LBFGS": "does not support parameter groups, which weight decay needs",
-    "LRScheduler": "is only the base class of schedulers",
-    "ReduceLROnPlateau": "needs a metric, but a schedule is stepped after every update",
-    **dict.fromkeys(("LambdaLR", "MultiplicativeLR"), "needs a function, which options cannot give"),
-    **dict.fromkeys(("SequentialLR", "ChainedScheduler"), "needs other schedulers, which options cannot give"),
-}
-"""Unsupported optimizers and schedulers of torch -> reason."""
 _LENGTHS = {"CosineAnnealingLR": "T_max", "PolynomialLR": "total_iters"}
 """torch's schedulers -> their argument for ``total_steps``."""
-
-
-def check_class(option: str, name: str) -> None:
-    """Refuse unsupported optimizers and schedulers of torch."""
-    name = name.rpartition(".")[2]
-    why = _UNSUITED.get(name)
-    if why:
-        raise UserError(f"{option}: {name} {why}; choose another, e.g. AdamW and WarmupCosine")
 
 
 def length_argument(kind: type[LRScheduler]) -> str:

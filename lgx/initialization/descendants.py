@@ -1,8 +1,7 @@
 """Build descendants and initialize them."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -73,57 +72,37 @@ def initialize(
         UserError: If the parameters do not fit the architecture, or a kept head has another size or kind.
     """
     origin = initializer.origin()
-    with _naming_source(origin.architecture, architecture):
-        kind = origin.kind
-        if origin.architecture is not None and origin.architecture.reads_text != architecture.reads_text:
-            raise UserError(
-                f"{initializer.method}: the source is for {kind}, but {name_of(architecture)} is for "
-                f"{architecture.kind}; give a source for {architecture.kind}"
-            )
-        if origin.architecture is not None:
-            architecture.check_source(origin.architecture, initializer.method)
-            layers = initializer.source_layers(architecture.depth)
-            if architecture.reads_text and layers is not None:
-                architecture = architecture.with_layers(origin.architecture, layers)
-        model = architecture.build("meta", drop_rate)
-        source = None if initializer.predicts_heads else origin.architecture  # predictions have the descendant's sizes
-        tensors = architecture.fit_input_sizes(initializer(architecture, task), source)  # of any floating-point type
-        if head == "new":
-            tensors = {
-                name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head_prefixes)
-            }
-        else:
-            _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
-            class_names = task.class_names if task and f"{architecture.head}weight" in tensors else ()
-            source_names = origin.label_names or ()
-            if class_names and (not initializer.predicts_heads or set(source_names) == set(class_names)):
-                tensors = with_class_order(tensors, architecture, class_order(source_names, class_names, "the source"))
-        expected = model.state_dict()
-        _check_shapes(tensors, expected, architecture, initializer.method)
-        if architecture.shares_layers or expected.keys() - tensors.keys():
-            model = architecture.build(None, drop_rate)
-        else:  # no parameter is random, and to draw random ones would take half of the time for a ViT-Base
-            model.to_empty(device="cpu")
-            fill_buffers(model)
-        notes = initializer.notes(architecture, tensors)
-        return load_parameters(model, architecture, tensors, initializer.stored_parameters, notes)
-
-
-@contextmanager
-def _naming_source(source: Architecture | None, architecture: Architecture) -> Iterator[None]:
-    """Add the architecture of a start's source to errors, if it is another architecture.
-
-    Args:
-        source: Architecture of the source; None without one.
-        architecture: Architecture of the started network.
-    """
-    try:
-        yield
-    except UserError as error:
-        source_name = name_of(source) if source else ""
-        if source_name in str(error) or source == architecture:  # also if there is none
-            raise
-        raise UserError(f"{error} (the source is {source_name})") from error
+    kind = origin.kind
+    if origin.architecture is not None and origin.architecture.reads_text != architecture.reads_text:
+        raise UserError(
+            f"{initializer.method}: the source is for {kind}, but {name_of(architecture)} is for "
+            f"{architecture.kind}; give a source for {architecture.kind}"
+        )
+    if origin.architecture is not None:
+        architecture.check_source(origin.architecture, initializer.method)
+        layers = initializer.source_layers(architecture.depth)
+        if architecture.reads_text and layers is not None:
+            architecture = architecture.with_layers(origin.architecture, layers)
+    model = architecture.build("meta", drop_rate)
+    source = None if initializer.predicts_heads else origin.architecture  # predictions have the descendant's sizes
+    tensors = architecture.fit_input_sizes(initializer(architecture, task), source)  # of any floating-point type
+    if head == "new":
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(architecture.head_prefixes)}
+    else:
+        _check_head(tensors.get(f"{architecture.head}weight"), architecture, initializer.method, kind)
+        class_names = task.class_names if task and f"{architecture.head}weight" in tensors else ()
+        source_names = origin.label_names or ()
+        if class_names and (not initializer.predicts_heads or set(source_names) == set(class_names)):
+            tensors = with_class_order(tensors, architecture, class_order(source_names, class_names, "the source"))
+    expected = model.state_dict()
+    _check_shapes(tensors, expected, architecture, initializer.method)
+    if architecture.shares_layers or expected.keys() - tensors.keys():
+        model = architecture.build(None, drop_rate)
+    else:  # no parameter is random, and to draw random ones would take half of the time for a ViT-Base
+        model.to_empty(device="cpu")
+        fill_buffers(model)
+    notes = initializer.notes(architecture, tensors)
+    return load_parameters(model, architecture, tensors, initializer.stored_parameters, notes)
 
 
 def load_parameters(

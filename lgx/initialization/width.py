@@ -162,8 +162,6 @@ def evenly_spaced(source: int, target: int) -> list[int]:
     ``source``, which is one past the last index; ours ends at ``source - 1``.) The points are computed in float32, and
     an exact half is rounded to the even neighbor, as ``torch.round`` does.
     """
-    if target > source:
-        raise UserError(f"weight selection takes {target} of {source} elements: the descendant must not be wider")
     if source % target == 0:
         return list(range(0, source, source // target))
     points: list[int] = torch.linspace(0, source - 1, target, dtype=torch.float32).round().long().tolist()

@@ -62,7 +62,6 @@ class Method(EvaluatedModule):
 
     Attributes:
         spec: The method's declaration.
-        teacher_option: Constructor argument that names the teacher; None for a method without teacher.
         arch_option: Constructor argument that names a network whose architecture is the default of ``arch``, or None.
         shards: Whether processes may share the network's layers.
         plain_network: Whether a checkpoint can be read as a pretrained network of its architecture.
@@ -78,7 +77,6 @@ class Method(EvaluatedModule):
     """
 
     spec: ClassVar[MethodSpec]
-    teacher_option: ClassVar[str | None] = None
     arch_option: ClassVar[str | None] = None
     shards: ClassVar[bool] = False
     plain_network: ClassVar[bool] = False
@@ -192,18 +190,8 @@ class Method(EvaluatedModule):
     # -- task and network ---------------------------------------------------------------------------------------
 
     def data_module(self) -> TaskDataModule:
-        """The trainer's data module.
-
-        Raises:
-            UserError: If the trainer was given bare loaders, or a data module without a task.
-        """
-        module = getattr(self.trainer, "datamodule", None)
-        if not isinstance(module, TaskDataModule):
-            name = "bare loaders" if module is None else type(module).__name__
-            raise UserError(
-                f"data: expected a TaskDataModule, which tells a method its task; give one with --data, not {name}"
-            )
-        return module
+        """The trainer's data module."""
+        return cast(TaskDataModule, cast(Any, self.trainer).datamodule)
 
     def setup(self, stage: str) -> None:
         """Read the tasks from the data module; for training also load the teacher."""

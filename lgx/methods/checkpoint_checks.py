@@ -5,8 +5,6 @@ from typing import Any
 
 from lgx.architectures import Architecture, architecture_from_dict, name_of
 from lgx.architectures.class_order import class_order, with_class_order
-from lgx.artifacts.safety import TASK
-from lgx.core.schema import check_fields
 from lgx.core.task import Normalization, Reading, Task
 from lgx.errors import UserError
 
@@ -24,12 +22,12 @@ def check_resumable(about: Mapping[str, Any], method: str, architecture: Archite
             f"--ckpt_path: contains a network of method {about.get('method')}, but this run is of method {method}; "
             f"give a checkpoint of a {method} run"
         )
-    stored = architecture_from_dict(about["architecture"]) if "architecture" in about else None
+    stored = architecture_from_dict(about["architecture"])
     if stored != architecture:
-        held = f"architecture {name_of(stored)} for {stored.kind}" if stored else "an unknown architecture"
         raise UserError(
-            f"--ckpt_path: contains {held}, but this run has {name_of(architecture)} for {architecture.kind}; "
-            "--ckpt_path only resumes a run, use an initializer to start from other weights"
+            f"--ckpt_path: contains architecture {name_of(stored)} for {stored.kind}, but this run has "
+            f"{name_of(architecture)} for {architecture.kind}; --ckpt_path only resumes a run, use an initializer to "
+            "start from other weights"
         )
 
 
@@ -43,9 +41,7 @@ def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
     """The normalization of a checkpoint's network; None if unknown, and for texts."""
     if about.get("normalization") is None:
         return None
-    schema = {key: TASK[key] for key in ("mean", "std")}
-    stored = check_fields(about["normalization"], schema, "--ckpt_path: normalization", complete=True)
-    return Normalization(tuple(stored["mean"]), tuple(stored["std"]))
+    return Normalization(*(tuple(about["normalization"][key]) for key in ("mean", "std")))
 
 
 def order_classes(

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from lightning.pytorch import LightningModule
@@ -31,14 +31,12 @@ class EvaluatedModule(LightningModule, ABC):
         task: The task of the data module; a summary of several tasks. None before the data module is known.
         tasks: Every task by its name.
         eval_metrics: Metrics of ``val`` and ``test``.
-        other_values: Names of further values of validation.
         evaluates_with_teacher: Whether evaluation compares with the teacher, which must then be loaded.
         probe: Probe that a test measures instead of the metrics, or None.
         probed: Features (B, T) and labels (B,) of the test batches, for the probe.
     """
 
     network: nn.Module
-    other_values: ClassVar[tuple[str, ...]] = ()
     evaluates_with_teacher: bool = False
     probed: list[tuple[Tensor, Tensor]]
 

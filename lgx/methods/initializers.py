@@ -1,6 +1,5 @@
 """Choose the initializer by the name of a method, or by the source's description."""
 
-import difflib
 import inspect
 from typing import Any, NamedTuple, get_type_hints
 
@@ -105,10 +104,7 @@ def _class_for(method: str, content: str | None = None, is_maker: bool = False) 
     spec = spec_of(method, content)
     initializer = initializer_class(spec) if spec and (is_maker or method in spec.names) else None
     if initializer is None:
-        names = names_with_initializer()
-        near = difflib.get_close_matches(method, names, n=2, cutoff=0.7)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(names)}"
-        raise UserError(f"method {method!r} is unknown; {hint}")
+        raise UserError(f"method {method!r} is unknown; known are {', '.join(names_with_initializer())}")
     return initializer
 
 
@@ -118,11 +114,8 @@ def _made(
     for name in options:
         if not _takes(initializer, name):
             takers = [other for other in names_with_initializer() if _takes(_class_for(other), name)]
-            if not takers:
-                offered = [key for key in inspect.signature(initializer).parameters if key not in _NOT_OFFERED]
-                takes = f"takes {', '.join(offered)}" if offered else "has no options"
-                raise UserError(f"--{name}: unknown option; method {method} {takes}")
-            raise UserError(f"--{name}: method {method} does not take it; use --method {' or '.join(takers)}")
+            known = f"method {method} does not take it; use --method {' or '.join(takers)}"
+            raise UserError(f"--{name}: {known if takers else 'unknown option'}")
     if seed is not None and _takes(initializer, "seed"):
         options["seed"] = seed
     return initializer(*source, **options)

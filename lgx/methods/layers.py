@@ -7,7 +7,6 @@ from torch import Tensor
 
 from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
-from lgx.artifacts.safety import AGAIN
 from lgx.artifacts.source_names import FINAL_LEARNGENE
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin, Sizes
@@ -53,9 +52,6 @@ class LayerExpansion(Initializer):
         """The learngene."""
         learngene = Learngene.load(self.source)
         self.check_source(self.source, type(self).__name__, learngene.method)
-        others = learngene.architecture.layers, *learngene.architecture.head_prefixes
-        if not learngene.num_layers or all(name.startswith(others) for name in learngene.tensors):
-            raise UserError(f"{self.source}: lacks layers, or parameters outside of layers; {AGAIN}")
         return learngene
 
     @property
@@ -91,11 +87,6 @@ class LayerExpansion(Initializer):
         source = self.loaded.architecture
         if _width(architecture) == _width(source):
             return self.loaded.tensors
-        if any(wanted > ours for ours, wanted in zip(_width(source), _width(architecture), strict=True)):
-            raise UserError(
-                f"{self.source}: the descendant ({_words(architecture)}) must not be wider than the learngene "
-                f"({_words(source)}), also in number and width of heads"
-            )
         return narrow(self.loaded.tensors, source, architecture, heads_whole)
 
 

@@ -16,7 +16,6 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 import lgx.methods
-from lgx.errors import UserError
 from lgx.methods.spec import MethodSpec, imported
 
 if TYPE_CHECKING:
@@ -30,15 +29,8 @@ GROUP = "lgx.methods"
 @cache
 def specs() -> dict[str, MethodSpec]:
     """Every method by its name, in the order of tables and help."""
-    by_name: dict[str, MethodSpec] = {}
-    owners: dict[str, str] = {}
-    for owner, spec in (*_of_this_package(), *_of_other_packages()):
-        for name in spec.names:
-            if name in owners:
-                raise UserError(f"{owner}: declares the method {name!r}, which {owners[name]} declares already")
-            owners[name] = owner
-        by_name[spec.name] = spec
-    return dict(sorted(by_name.items(), key=lambda item: (item[1].order, item[0])))
+    declared = sorted((*_of_this_package(), *_of_other_packages()), key=lambda spec: (spec.order, spec.name))
+    return {spec.name: spec for spec in declared}
 
 
 def find_spec(name: str) -> MethodSpec | None:
@@ -121,29 +113,17 @@ def _by_any_name() -> dict[str, MethodSpec]:
     return trained | declared
 
 
-def _of_this_package() -> Iterator[tuple[str, MethodSpec]]:
+def _of_this_package() -> Iterator[MethodSpec]:
     for folder in iter_modules(lgx.methods.__path__):
         if folder.ispkg:
-            package = import_module(f"{lgx.methods.__name__}.{folder.name}")
-            yield from ((package.__name__, spec) for spec in _declared_in(package))
+            yield from _declared_in(import_module(f"{lgx.methods.__name__}.{folder.name}"))
 
 
-def _of_other_packages() -> Iterator[tuple[str, MethodSpec]]:
+def _of_other_packages() -> Iterator[MethodSpec]:
     for entry in entry_points(group=GROUP):
-        owner = f"package {entry.dist.name if entry.dist else entry.value}"
-        entry_point = f"{owner}: its entry point {entry.name} = {entry.value} of group {GROUP}"
-        try:
-            module = entry.load()
-        except Exception as error:  # the code of another package may raise anything
-            raise UserError(
-                f"{entry_point} cannot be loaded ({type(error).__name__}: {error}); repair or uninstall the package"
-            ) from error
-        declared = _declared_in(module)
-        if not declared:
-            raise UserError(f"{entry_point} names {type(module).__name__}, expected a module that holds a MethodSpec")
-        yield from ((owner, spec) for spec in declared)
+        yield from _declared_in(entry.load())
 
 
 def _declared_in(module: Any) -> list[MethodSpec]:
     """The specs that a module holds."""
-    return [value for value in getattr(module, "__dict__", {}).values() if isinstance(value, MethodSpec)]
+    return [value for value in vars(module).values() if isinstance(value, MethodSpec)]

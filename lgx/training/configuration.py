@@ -19,7 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from data_modules import TaskDataModule  # the import registers the short names of data modules
 from lgx.components.features import ProbeName
-from lgx.components.optim import check_class, length_argument
+from lgx.components.optim import length_argument
 from lgx.core.names import check_name, refuse_variables
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
@@ -136,8 +136,6 @@ def parse_configuration(parser: RunParser, argv: Sequence[str]) -> Namespace:
         if linked in LINKED:
             raise UserError(f"{option}: follows {LINKED[linked]}; leave it out")
     config = parse(parser, argv)
-    for name in ("optimizer", "scheduler"):
-        check_class(f"model.{name}", str(getattr(config.model.init_args.get(name), "class_path", "")))
     _check_values(config)
     return config
 

@@ -15,7 +15,7 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
-from lgx.components.class_metrics import BalancedAccuracy, confusions, interval, scores_of_classes
+from lgx.components.class_metrics import BalancedAccuracy, confusions, scores_of_classes
 from lgx.components.metrics import metric_names, metrics_for, update_metrics
 from lgx.core.task import Task
 
@@ -97,13 +97,6 @@ def test_top_five_is_measured_of_more_than_twenty_classes():
     assert float(measured(logits, labels)["acc5"]) == pytest.approx(expected)
     assert "acc5" not in metric_names(Task("t", 20), "test")
     assert metric_names(Task("t", 21), "val") == ["acc", "loss"]
-
-
-@pytest.mark.parametrize(
-    ("share", "n", "expected"), [(0.0, 10, (0.0, 0.2775)), (1.0, 10, (0.7225, 1.0)), (0.625, 416, (0.5776, 0.6702))]
-)
-def test_the_interval_is_wilsons(share, n, expected):
-    assert interval(share, n) == pytest.approx(expected, abs=2e-4)
 
 
 def test_the_most_frequent_mistakes_come_first():

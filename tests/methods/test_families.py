@@ -47,14 +47,6 @@ def test_the_most_changed_descendant_trains_and_gives_the_same_logits_in_plain_t
     _check(_descendants(initializer, source)[-1], initializer, tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", EACH)
-def test_every_descendant_trains_and_gives_the_same_logits_in_plain_timm(name, family, tmp_path):
-    source, initializer = _initializer(name, family, tmp_path)
-    for architecture in _descendants(initializer, source)[:-1]:
-        _check(architecture, initializer, tmp_path)
-
-
 def _initializer(name: str, family: str, folder: Path) -> tuple[ViTArchitecture, Initializer]:
     if name == "StructuredPruning":
         need_torch_pruning()

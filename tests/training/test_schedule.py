@@ -89,7 +89,6 @@ def test_a_schedule_of_the_length_of_the_run_is_not_resumed_in_a_longer_run(fit,
 
 
 UNSUITED = {
-    "torch.optim.lr_scheduler.ReduceLROnPlateau": "needs a metric",
     "OneCycleLR --model.scheduler.max_lr=0.1 --model.layer_decay=0.5": "OneCycleLR sets one rate",
 }
 

@@ -53,5 +53,5 @@ class Pretrained(FromSource):
                 f"pretrained: {self.source} has {of_source.depth} layers, but the descendant has "
                 f"{architecture.depth}; choose the same depth, or weight_selection for a shallower descendant"
             )
-        self.check_heads(architecture, of_source)
+        self.check_heads(architecture)
         return dict(self.loaded.tensors)

@@ -114,7 +114,6 @@ class TAL(HypernetMethod):
     """
 
     spec = SPEC
-    teacher_option = "ancestor"
 
     def __init__(
         self,

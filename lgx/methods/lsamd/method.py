@@ -83,7 +83,6 @@ class LSAMD(Method):
 
     spec = SPEC
     learngene_of_best = False  # paths count at the end of training; before it, they may be those of random paths
-    other_values = ("base_blocks",)
 
     def __init__(
         self,

@@ -80,12 +80,9 @@ class EqualSizes(SlicedNetwork):
         if self.sizes is None:
             return default_sizes(self.architecture)
         try:
-            sizes = [parse_size(text, self.architecture) for text in self.sizes]
+            return list(dict.fromkeys(parse_size(text, self.architecture) for text in self.sizes))
         except UserError as error:
             raise UserError(f"model.sizes: {error}") from error
-        if len(set(sizes)) < len(sizes):
-            raise UserError("model.sizes: lists a size twice; expected each once")
-        return sizes
 
     @cached_property
     def updates(self) -> EqualCompute:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +49,6 @@ class Family(SeveralNetworks, EqualSizes):
     """
 
     spec = FAMILY
-    teacher_option: ClassVar[str | None] = None
 
     def __init__(self, ancestor: str, **kwargs: Any) -> None:
         super().__init__(guidance="logits", ancestor=ancestor, **kwargs)

@@ -19,7 +19,7 @@ from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
 from lgx.initialization.sizes import Sizes
 from lgx.initialization.width import narrow, of_head
-from lgx.methods.baselines.from_source import FromInputs
+from lgx.methods.baselines.from_source import FromSource
 from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_inputs, real_tokens
 
 MOST_IMAGES = 24
@@ -41,9 +41,7 @@ def largest(importance: Tensor, count: int) -> list[int]:
 
 
 @torch.no_grad()
-def layers_by_change(
-    model: Any, architecture: Architecture, inputs: Tensor, depth: int = 1, dropped: Sequence[int] = ()
-) -> list[int]:
+def layers_by_change(model: Any, architecture: Architecture, inputs: Tensor, depth: int = 1) -> list[int]:
     """Drop one layer after the other, each time the one whose absence changes the network's features least.
 
     Ours. Features are those that precede the head, of a language model those of every token; the change is one minus
@@ -58,15 +56,14 @@ def layers_by_change(
         architecture: Its description.
         inputs: Normalized images, (N, C, H, W), or token ids, (N, L).
         depth: Layers to keep.
-        dropped: The layers that an earlier call has dropped, the last dropped first.
 
     Returns:
-        The kept layers, increasing, then the dropped ones, the last dropped first.
+        The kept layers, then the dropped ones, the last dropped first.
     """
     blocks = architecture.blocks(model)
-    kept = [layer for layer in range(len(blocks)) if layer not in dropped]
-    dropped = list(dropped)
-    whole = _features_with_layers(model, architecture, inputs, list(blocks), range(len(blocks))) if dropped else None
+    kept = [*range(len(blocks))]
+    dropped: list[int] = []
+    whole = None
     for _ in tracked(range(len(kept) - depth), "dropping", unit="layers"):
         layers = [blocks[layer] for layer in kept]
         once = [_Once(layer) for layer in layers]
@@ -111,7 +108,7 @@ def _features_with_layers(
         return cast(Tensor, model.tokens(inputs).flatten(0, 1)[real_tokens(architecture, inputs)])
 
 
-class WeightSubcloning(FromInputs):
+class WeightSubcloning(FromSource):
     """The ancestor's most important layers, heads, neurons and dimensions, in their order (weight subcloning).
 
     Importance is measured on a few images or texts, which need no labels; see
@@ -152,18 +149,27 @@ class WeightSubcloning(FromInputs):
     keeps_scale = True
 
     def __init__(self, source: str, data: str | None = None, images: int = 64, drop: Drop | None = None) -> None:
-        super().__init__(source, data, images)
+        super().__init__(source)
+        if images < 1:
+            raise UserError(f"images: expected at least 1, got {images}")
+        self.data, self.images = data, images
         if data is None and drop in ("change", "magnitude"):
             raise UserError(f"drop {drop}: needs inputs; give a folder of images or texts (data)")
         self.drop: Drop = drop or ("middle" if data is None else "change")
         self._kept: dict[int, list[int]] = {}
-        self._dropped: list[int] = []
 
     def named(self, architecture: Architecture) -> str:
         """The method, then ``_norms`` without images, else how layers are dropped by another rule: ``_middle``."""
         if self.data is None:
             return f"{self.method}_norms"
         return self.method if self.drop == "change" else f"{self.method}_{self.drop}"
+
+    @cached_property
+    def sample(self) -> Tensor:
+        """The images (N, C, H, W), normalized for the source, or token ids (N, L)."""
+        from lgx.methods.weight_subcloning.samples import sample_inputs  # which imports data modules
+
+        return sample_inputs(self.loaded, str(self.data), self.images, self.method)
 
     @cached_property
     def ranked(self) -> Importance:
@@ -173,25 +179,19 @@ class WeightSubcloning(FromInputs):
             return of_weights(self.loaded.tensors, of_source)
         return on_inputs(self.loaded.model.eval(), of_source, self.sample)
 
-    def layers(self, depth: int) -> list[int]:
-        """The layers of the source that a descendant of this depth gets, in order."""
-        if depth not in self._kept:
-            self._kept[depth] = self._keep(depth)
-        return self._kept[depth]
-
     def source_layers(self, depth: int) -> list[int]:
         """See :class:`~lgx.initialization.Initializer`."""
         self.check_depth(depth)
         return self.layers(depth)
 
-    def _keep(self, depth: int) -> list[int]:
+    def layers(self, depth: int) -> list[int]:
+        """The layers of the source that a descendant of this depth gets, in order."""
         total = self.of_source.depth
         if self.drop == "change":
-            some = self.sample[:: -(-len(self.sample) // MOST_IMAGES)]
-            if len(self._dropped) < total - depth:
-                model = self.loaded.model.eval()
-                self._dropped = layers_by_change(model, self.of_source, some, depth, self._dropped)[depth:]
-            return sorted({*range(total)}.difference(self._dropped[len(self._dropped) - total + depth :]))
+            if depth not in self._kept:
+                some = self.sample[:: -(-len(self.sample) // MOST_IMAGES)]
+                self._kept[depth] = layers_by_change(self.loaded.model.eval(), self.of_source, some, depth)[:depth]
+            return self._kept[depth]
         if self.drop == "last":
             return list(range(depth))
         if self.drop == "magnitude" and self.ranked.layers is not None:

@@ -126,16 +126,6 @@ def test_the_ancestor_is_a_network_of_the_front(family, tmp_path):
     assert torch.equal(api.load_family(family)["ancestor"].head.weight, model.head.weight)
 
 
-def test_a_finished_family_is_replaced_and_without_validation_its_next_command_works(ancestor, images, tmp_path):
-    given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES, "--name=a/b")
-    assert lgx(*given).code == 0
-    done = lgx(*given, "--overwrite", "--trainer.limit_val_batches=0")
-    assert done.code == 0, done.err
-    assert not (tmp_path / "test/a/b/seed0/front.csv").exists()
-    words = done.out.strip().splitlines()[-1].split()
-    assert lgx(*words[2:-1], tmp_path / "small").code == 0, words
-
-
 def test_sizes_are_stored_exactly(tmp_path):
     for ratio in (7 / 3, 6.0):  # without its ratio, the text of a size means the whole network's, not the default
         whole = ViTArchitecture(3, 48, 3, mlp_ratio=ratio, patch_size=4, img_size=16, num_classes=4)

@@ -24,7 +24,6 @@ from lgx.artifacts.pretrained import architecture_of
 from lgx.components.metrics import metrics_for
 from lgx.core.batch import Batch
 from lgx.core.task import Task
-from lgx.errors import UserError
 from lgx.initialization import Front
 from lgx.methods import Family
 from lgx.methods.nested.front import best_of, knee, measured_front
@@ -207,7 +206,6 @@ def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
     [
         (['--model.sizes=["depth=5"]'], "5 layers, but the learngene has 4"),
         (['--model.sizes=["img_size=32"]'], "slices differ in depth"),
-        (['--model.sizes=["depth=2","depth=2"]'], "lists a size twice"),
         (["--model.sizes=[]"], "at least one size"),
         (["--model.compute=0"], "model.compute"),
         (["--data.labels=false"], "needs labels"),
@@ -271,8 +269,3 @@ def test_a_head_for_other_classes_is_replaced_and_one_for_these_classes_is_kept(
         same = head.sum(1).sort().values
         assert torch.allclose(same, own.sum(1).sort().values) == keeps
         assert ("head " in done.out) != keeps
-
-
-def test_several_tasks_are_refused(ancestor):
-    with pytest.raises(UserError, match="needs one task"):
-        made(ancestor).set_tasks({"a": None, "b": None})

@@ -23,7 +23,6 @@ from lgx.methods import Nested
 from lgx.methods.nested.sizes import KEYS
 from lgx.methods.nested.slicing import for_slices, ordered, sliced, trained_share
 from lgx.methods.weight_subcloning.importance import on_inputs
-from tests.support.command_line import ACCELERATOR, lgx, ok
 from tests.support.families import EACH, tiny
 
 FAMILIES = ("plain", "deit_distilled", "dinov2_registers", "dinov3")
@@ -254,13 +253,13 @@ def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
     assert {size.embed_dim for size in drawn} == {16, 32, 48, 64}
     assert {size.mlp_ratio for size in drawn} == {3.0 * share for share in (0.5, 0.75, 1.0)}  # from half the ancestor's
     method = Nested(arch="depth=12,embed_dim=192,num_heads=3,img_size=16,patch_size=4", optimizer=None, ancestor="a")
-    method.task_architecture = method.parsed_architecture
+    method.architecture = method.parsed_architecture
     assert [(size.depth, size.embed_dim) for size in method.measured] == [(6, 192), (3, 192), (6, 128), (3, 64)]
 
 
 def test_the_loss_of_a_slice_is_that_of_its_features_and_of_the_ancestors_predictions():
     method = Nested(arch="depth=3,embed_dim=8,num_heads=1", optimizer=None, ancestor="a", num_classes=0)
-    method.task_architecture = method.parsed_architecture.replace(num_classes=3)
+    method.architecture = method.parsed_architecture.replace(num_classes=3)
     one, other = (Features(torch.randn(2, 8), torch.randn(2, 8, 2, 2)) for _ in range(2))
     logits, answers = torch.randn(2, 2, 3)
     found = method._losses(one, logits, other, answers, Batch(torch.zeros(2), torch.zeros(2), "x"))["loss"]
@@ -272,16 +271,6 @@ def test_the_loss_of_a_slice_is_that_of_its_features_and_of_the_ancestors_predic
     losses = [method._losses(one, logits * size, other, answers, Batch(None, torch.zeros(2), "x")) for size in (1, 3)]
     averages = method.training_losses(Batch(None, torch.zeros(2), "x"))
     torch.testing.assert_close(averages["loss"], (losses[0]["loss"] + losses[1]["loss"]) / 2)
-
-
-def test_slices_learn_to_agree_with_the_ancestor(images, ancestor_file, tmp_path):
-    run = ["fit", "--model=Nested", f"--model.ancestor={ancestor_file}", "--model.optimizer=torch.optim.AdamW"]
-    run += ["--model.optimizer.lr=2e-3", "--model.least_depth=1", "--data=ImageFolderData", f"--data.root={images}"]
-    run += ["--data.img_size=16", "--data.batch_size=8", "--data.labels=false", f"--trainer.accelerator={ACCELERATOR}"]
-    arch = Learngene.load(ancestor_file).architecture
-    done = ok(lgx(*run, f"--model.arch={arch.spec()}", f"--runs_dir={tmp_path}", "--trainer.max_epochs=8"))
-    losses = [float(part.split()[0]) for part in done.out.split("val loss ")[1:]]
-    assert losses[-1] < 0.7 * losses[0]
 
 
 @pytest.mark.parametrize(
@@ -302,7 +291,6 @@ def test_heads_that_cannot_be_cut_are_refused(form, words):
     [
         ({"depth": 6}, "6 layers, but the learngene has 5"),
         ({"embed_dim": 80, "num_heads": 4}, "80 dimensions"),
-        ({"embed_dim": 64, "num_heads": 8}, "must not have more heads"),
         ({"embed_dim": 64, "num_heads": 2}, "must not have more heads or wider ones"),
         ({"mlp_ratio": 4.0}, "neurons in an MLP"),
     ],

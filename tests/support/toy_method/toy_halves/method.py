@@ -25,7 +25,6 @@ class Halves(Method):
     """
 
     spec = SPEC
-    teacher_option = "guide"
 
     def __init__(self, guide: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
