@@ -64,6 +64,7 @@ def _label(sample: dict[str, Any], classes: int) -> int:
     if len(images) != 1:
         has = " and ".join(f".{key}" for key in images) or "no image"
         raise DataError(f"{place} has {has}, expected one image, {', '.join(IMAGE_KEYS)}; write it again")
+    label: Any
     if "cls" in sample:
         label = int(sample["cls"])
     else:

@@ -8,7 +8,7 @@ import numpy as np
 
 from data_modules.base import DatasetInfo, Split
 from data_modules.files.remote import Place, RemotePath, place_of
-from data_modules.images.class_trees import TREE_NAMES, listed_classes, say_unread_folders
+from data_modules.images.class_trees import TREE_NAMES, listed_classes
 from data_modules.shards.index import INDEX, UNKNOWN, Shard, read_index
 from data_modules.shards.reading import read_table
 from data_modules.splits import Indices, stratified_split
@@ -31,7 +31,6 @@ def read_any_index(directory: str | Place, fraction: float, seed: int) -> tuple[
     folder = place_of(directory)
     if isinstance(folder, RemotePath) or (folder / INDEX).exists() or not (files := _files(folder)).get("train"):
         return read_index(folder)
-    say_unread_folders(folder)
     counted = {split: [_counted(path) for path in tracked(paths, f"counting {split}", unit="shards")]
                for split, paths in files.items()}  # fmt: skip
     labels = {split: np.concatenate([of_shard for _, of_shard in pairs]) for split, pairs in counted.items()}

@@ -204,8 +204,10 @@ def cost_section(costs: Sequence[MethodCost]) -> Section:
         "ancestor does not count, as in the papers. FLOPs are those that torch counted while the runs trained, with "
         "their teachers and starts. A dash means not measured: a run or a source of it is missing."
     )
-    columns = ("networks", "descendants", "stored", "a network each", "times fewer")
-    columns += ("FLOPs of sources", "FLOPs of descendants", "hours")
+    columns = (
+        "networks", "descendants", "stored", "a network each", "times fewer",
+        "FLOPs of sources", "FLOPs of descendants", "hours",
+    )  # fmt: skip
     rows = [(cost.method, _cells(cost)) for cost in sorted(costs, key=lambda cost: method_order(cost.method))]
     return Section(COST, [text], [Table("Cost of all descendants", columns, tuple(rows))])
 

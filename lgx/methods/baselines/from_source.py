@@ -87,6 +87,29 @@ class FromSource(Initializer):
             )
 
 
+class FromInputs(FromSource):
+    """A start that may measure its source on a few images or texts, which need no labels.
+
+    Args:
+        source: See :class:`FromSource`.
+        data: Folder with images or texts, see :func:`~lgx.methods.weight_subcloning.samples.sample_inputs`; or None.
+        images: Number of images or texts.
+    """
+
+    def __init__(self, source: str, data: str | None = None, images: int = 64) -> None:
+        super().__init__(source)
+        if images < 1:
+            raise UserError(f"images: expected at least 1, got {images}")
+        self.data, self.images = data, images
+
+    @cached_property
+    def sample(self) -> Tensor:
+        """The images (N, C, H, W), normalized for the source, or token ids (N, L)."""
+        from lgx.methods.weight_subcloning.samples import sample_inputs  # which imports data modules
+
+        return sample_inputs(self.loaded, str(self.data), self.images, self.method)
+
+
 class VanillaLG(FromSource):
     """The ancestor's last k layers, the rest random (Vanilla-LG).
 

@@ -19,7 +19,7 @@ from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
 from lgx.initialization.sizes import Sizes
 from lgx.initialization.width import narrow, of_head
-from lgx.methods.baselines.from_source import FromSource
+from lgx.methods.baselines.from_source import FromInputs
 from lgx.methods.weight_subcloning.importance import STREAM, Importance, of_weights, on_inputs, real_tokens
 
 MOST_IMAGES = 24
@@ -108,7 +108,7 @@ def _features_with_layers(
         return cast(Tensor, model.tokens(inputs).flatten(0, 1)[real_tokens(architecture, inputs)])
 
 
-class WeightSubcloning(FromSource):
+class WeightSubcloning(FromInputs):
     """The ancestor's most important layers, heads, neurons and dimensions, in their order (weight subcloning).
 
     Importance is measured on a few images or texts, which need no labels; see
@@ -149,10 +149,7 @@ class WeightSubcloning(FromSource):
     keeps_scale = True
 
     def __init__(self, source: str, data: str | None = None, images: int = 64, drop: Drop | None = None) -> None:
-        super().__init__(source)
-        if images < 1:
-            raise UserError(f"images: expected at least 1, got {images}")
-        self.data, self.images = data, images
+        super().__init__(source, data, images)
         if data is None and drop in ("change", "magnitude"):
             raise UserError(f"drop {drop}: needs inputs; give a folder of images or texts (data)")
         self.drop: Drop = drop or ("middle" if data is None else "change")
@@ -163,13 +160,6 @@ class WeightSubcloning(FromSource):
         if self.data is None:
             return f"{self.method}_norms"
         return self.method if self.drop == "change" else f"{self.method}_{self.drop}"
-
-    @cached_property
-    def sample(self) -> Tensor:
-        """The images (N, C, H, W), normalized for the source, or token ids (N, L)."""
-        from lgx.methods.weight_subcloning.samples import sample_inputs  # which imports data modules
-
-        return sample_inputs(self.loaded, str(self.data), self.images, self.method)
 
     @cached_property
     def ranked(self) -> Importance:
