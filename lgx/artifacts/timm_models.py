@@ -23,7 +23,6 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import AGAIN, TASK, check_weights, is_number_tensor
 from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, TimmSource
-from lgx.artifacts.transformers_files import has_transformers_names, timm_names
 from lgx.core.readable import some
 from lgx.core.schema import LINE, check_fields
 from lgx.core.task import Normalization, image_size, size_text
@@ -81,9 +80,6 @@ def _with_timms_weights(source: TimmSource) -> tuple[nn.Module, tuple[str, ...]]
 
 def _with_file(source: TimmSource, weights: str) -> tuple[nn.Module, tuple[str, ...]]:
     tensors = read_weights(weights)
-    if has_transformers_names(tensors):
-        check_weights(tensors, weights)  # before queries, keys and values are fused
-        tensors = timm_names(tensors, weights)
     tensors = _without_prefix(source, tensors)
     check_weights(tensors, weights)
     return _loaded(source, tensors)

@@ -21,8 +21,8 @@ def import_weights(
     """Turn a file of weights of a timm model into a model folder that lgx and plain timm read.
 
     timm resamples patches and position embeddings to the given sizes. It reads the official files of DINOv2, DINOv3,
-    CLIP and others. lgx also reads transformers' files of ViT, DeiT and DINOv2. The normalization (mean and std) comes
-    from a configuration beside the file, or from timm's model, in this order.
+    CLIP and others. The normalization (mean and std) comes from a configuration beside the file, or from timm's model,
+    in this order.
 
     Example: lgx import timm:deit_tiny_patch16_224 --weights deit_tiny.safetensors --out ancestor
 
