@@ -201,8 +201,8 @@ def _from_folder(name: str) -> PretrainedNetwork:
         return replace(network, has_head=has_head, lacking=lacking, half=half_type(weights), space=space)
     if "model_type" in about and "architecture" not in about:
         raise UserError(
-            f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; give a network of "
-            f"texts, or a ViT of timm"
+            f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; give a network "
+            f"of texts, or a ViT of timm"
         )
     check_weights(_weights_beside(config), str(path))
     network = _from_timm(f"{FOLDER}{path}")

@@ -203,13 +203,13 @@ def _parameters(model: nn.Module) -> str:
 _POOLS = {"token": "its head reads the class token", "avg": "its head reads the mean of the tokens"}
 
 
-def describe_model(model: nn.Module, why: str) -> tuple[str, ...]:
-    """Lines for the terminal: how lgx can use a model of timm, and the origin of its mean and std."""
+def describe_model(model: nn.Module) -> tuple[str, ...]:
+    """Lines for the terminal: how lgx can use a model of timm, and its mean and std."""
     architecture, reason = describe_vit(model)
     what = f"{name_of(architecture)}, {architecture.num_classes} classes" if architecture else type(model).__name__
     what += f", {_POOLS[pool]}" if (pool := getattr(model, "global_pool", None)) in _POOLS else ""
     use = "" if architecture else f"; lgx can use it as a teacher only, because {reason}"
-    return f"model     {what}{use}", f"normalize {normalization_of(model)}: {why}"
+    return f"model     {what}{use}", f"normalize {normalization_of(model)}"
 
 
 def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer: str) -> None:
