@@ -20,7 +20,6 @@ from lgx.artifacts.safety import (
     TASK,
     check_weights,
     described_architecture,
-    is_number_tensor,
 )
 from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, WEIGHTS, TimmSource
 from lgx.artifacts.sources import kind_of
@@ -218,11 +217,7 @@ def _weights_beside(config: Path) -> dict[str, Tensor]:
     """The weights of a timm folder: ``model.safetensors``, otherwise ``pytorch_model.bin``, timm's default."""
     folder = config.parent
     if (folder / _PICKLED).is_file() and not (folder / WEIGHTS).exists():
-        values = load_checkpoint(folder / _PICKLED)
-        wrong = [name for name, value in values.items() if not is_number_tensor(value)]
-        if wrong:
-            raise UserError(f"{folder / _PICKLED}: {shortened(wrong[0])} is no tensor; {AGAIN}")
-        return values
+        return load_checkpoint(folder / _PICKLED)
     return read_safetensors(folder / WEIGHTS)[0]
 
 

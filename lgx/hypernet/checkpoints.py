@@ -214,7 +214,7 @@ def _config_in_learngene(learngene: Learngene, name: str) -> tuple[dict[str, Ten
 
 def _check_weights(weights: Mapping[str, Tensor], config: HypernetConfig, name: str) -> None:
     """Refuse weights whose names or shapes do not fit the configuration."""
-    layers = count_layers(weights, "encoder.blocks.", name)
+    layers = count_layers(weights, "encoder.blocks.")
     if layers != config.layers:
         raise UserError(
             f"{name}: has {layers} layers, but the configuration says {config.layers}; give the configuration that "

@@ -166,7 +166,7 @@ def read_pool(place: str) -> tuple[Learngene, Pair]:
     learngene = Learngene.load(place)
     if learngene.content != "pool":
         raise UserError(f"{place}: a learngene of {learngene.method}, which holds no pool; give one of LearngenePool")
-    depth = count_layers(learngene.tensors, "narrow.blocks.", place)
+    depth = count_layers(learngene.tensors, "narrow.blocks.")
     patches = learngene.tensors.get("narrow.patch_embed.proj.weight")
     width = 0 if patches is None else patches.shape[0]
     try:
