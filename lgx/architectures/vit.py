@@ -15,7 +15,7 @@ from torch import Tensor
 from lgx.architectures.axes import Axes, read_axes
 from lgx.architectures.base import Architecture, register_family
 from lgx.architectures.building import building_on
-from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_form, same_form
+from lgx.architectures.forms import ViTNetwork, build_form, check_form, meta_network, same_form
 from lgx.architectures.names import name_of
 from lgx.architectures.vit_model import SegmentationViT, segmenting, without_pooling
 from lgx.core.schema import Field, check_fields
@@ -87,7 +87,7 @@ class ViTArchitecture(Architecture):
         if math.prod(self.grid) > _MOST_PATCHES:
             raise UserError(f"architecture: img_size {size} has more than {_MOST_PATCHES:,} patches")
         if self.form:
-            parse_form(self.form)
+            check_form(self.form)
             self._one_layer()  # timm refuses sizes that contradict the form
 
     def check_inputs(self, task: Task, owner: str) -> None:
@@ -138,7 +138,7 @@ class ViTArchitecture(Architecture):
     @property
     def timm_name(self) -> str:
         """Name of the timm model from which :meth:`timm_args` make this network."""
-        return parse_form(self.form)[0] if self.form else "vit_base_patch16_224"
+        return self.form or "vit_base_patch16_224"
 
     @property
     def head_prefixes(self) -> tuple[str, ...]:
@@ -209,10 +209,10 @@ class ViTArchitecture(Architecture):
         For segmentation the head reads every token.
         """
         values = self.to_dict()
-        form = values.pop("form", "")
+        values.pop("form", None)
         del values["stages"]
         tokens = {"global_pool": ""} if values.pop("kind") == "segmentation" else {}
-        return (dict(parse_form(form)[1]) if form else {}) | values | tokens
+        return values | tokens
 
     def build(self, device: str | None = None, drop_rate: float = 0.0) -> ViTNetwork:
         """Build the timm model with timm's own random initialization.
