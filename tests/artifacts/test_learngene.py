@@ -1,7 +1,6 @@
 """A learngene file round-trips, never runs code, and names no folder; the file that says what started a network."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -11,15 +10,11 @@ from safetensors.torch import load_file, save_file
 from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import _TYPES, RECORD, StartRecord, write_safetensors
-from lgx.artifacts.source_names import path_in, public_name, public_path
-from lgx.artifacts.sources import resolve
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.expansion import take_layers
 from lgx.methods import Pretrained
-from lgx.results.model_facts import model_facts
 from tests.support.command_line import ARCH, lgx, ok
-from tests.support.untrained_learngenes import BIG
 
 SMALL = ViTArchitecture(4, 16, 2, patch_size=4, img_size=8, num_classes=3, stages=(2, 2))
 
@@ -75,41 +70,6 @@ def test_a_file_of_a_newer_format_is_refused(learngene, tmp_path):
     save_file({"x": torch.zeros(1)}, path, metadata={"lgx": json.dumps({"format": 99, "lgx_version": "9.9"})})
     with pytest.raises(UserError, match=r"written by lgx 9\.9, newer than this"):
         Learngene.load(path)
-
-
-SHORTENED = {
-    "/data/of/me/runs/exp/sws/seed0/final.learngene.safetensors": "exp/sws/seed0/final.learngene.safetensors",
-    "/home/me/a.learngene.safetensors": "a.learngene.safetensors",
-    "/Users/me/nets/a.ckpt": "nets/a.ckpt",
-    "../runs/exp/sws/seed0/checkpoints/best.ckpt": "exp/sws/seed0/checkpoints/best.ckpt",
-    "./a.safetensors": "a.safetensors",
-    "local-dir:/srv/x/y/z/nets/vit": "local-dir:y/z/nets/vit",
-    "file:///home/me/a.learngene.safetensors": "file://a.learngene.safetensors",
-}
-KEPT = [
-    "deit_tiny_patch16_224.fb_in1k", "hf-hub:timm/levit_384.fb_dist_in1k", "hf://openai-community/gpt2", "",
-    "hf://lab/vit@main/a.learngene.safetensors", "https://host/a/b/c/d/e/f.safetensors",
-    "timm:deit_tiny_patch16_224",
-]  # fmt: skip
-
-
-def test_a_path_keeps_its_last_parts_and_a_name_stays_as_it_is():
-    assert {source: public_name(source) for source in SHORTENED} == SHORTENED
-    assert [public_name(source) for source in KEPT] == KEPT
-    assert all(path_in(source) in source for source in SHORTENED)
-    assert public_path("/scratch/me/runs/exp/name/seed3") == "runs/exp/name/seed3"
-    assert public_path("/home/me") == ""
-
-
-def test_a_card_of_a_start_names_no_folder_of_the_machine(sws_file, tmp_path):
-    folder = tmp_path / "far/from/here/and/more"
-    folder.mkdir(parents=True)
-    weights = shutil.copy(sws_file, folder / "v.learngene.safetensors")
-    ok(lgx("init", "--source", weights, "--arch", BIG.replace(depth=4).spec(), "--out", tmp_path / "vit"))
-    card = (tmp_path / "vit/README.md").read_text()
-    assert "here/and/more/v.learngene.safetensors" in card
-    assert str(tmp_path) not in card
-    assert model_facts(resolve(str(tmp_path / "vit")))["source"] == public_name(str(weights))
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"method": 3}', '{"method": "a", "initializer": "B", "arguments": []}'])
