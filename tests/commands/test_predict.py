@@ -149,37 +149,10 @@ def test_a_foreign_onnx_file_without_description_is_refused(models, photos, tmp_
 
 def test_a_damaged_program_is_refused(models, photos, tmp_path):
     content, out = models["net.onnx"].read_bytes(), tmp_path / "p.csv"
-    for name, part, words in (
-        ("a.onnx", b"", "not an intact"),
-        ("b.onnx", content[: len(content) // 2], "not an intact"),
-        ("c.onnx", b"x" * 100, "not an intact"),
-    ):
-        (tmp_path / name).write_bytes(part)
-        sentence = refusal(lgx("predict", photos, "--model", tmp_path / name, "--out", out))
-        assert f"{tmp_path / name}: {words}" in sentence
+    (tmp_path / "a.onnx").write_bytes(content[: len(content) // 2])
+    sentence = refusal(lgx("predict", photos, "--model", tmp_path / "a.onnx", "--out", out))
+    assert f"{tmp_path / 'a.onnx'}: not an intact" in sentence
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "words"),
-    [
-        ("mean", "[0.5]", "do not fit its channels and classes"),
-        ("img_size", '"x"', "img_size is 'x', expected 0 or a whole number"),
-        ("class_names", "[", "class_names: not valid JSON"),
-        ("img_size", "32", "the model does not run"),
-        ("class_names", "[]", ""),
-    ],
-)
-def test_a_description_that_is_wrong_is_named(models, photos, tmp_path, key, value, words):
-    changed = onnx.load(models["net.onnx"])
-    for entry in changed.metadata_props:
-        entry.value = value if entry.key == key else entry.value
-    onnx.save(changed, tmp_path / "net.onnx")
-    done = lgx("predict", photos / "test", "--model", tmp_path / "net.onnx", "--out", tmp_path / "p.csv")
-    if words:
-        assert (done.code, words in done.sentence) == (2, True), done.err
-    else:
-        assert {row["name"] for row in rows(tmp_path / "p.csv")} == {""}
 
 
 def test_a_network_of_texts_refuses_images_and_needs_a_tokenizer(photos, tmp_path):
