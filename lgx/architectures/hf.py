@@ -91,7 +91,6 @@ class HFArchitecture(Architecture):
             return  # any sizes are right, and the import of transformers takes seconds
         with extra("nlp", "architecture"):
             from lgx.architectures.hf_config import hidden_key, usual_text
-            from lgx.architectures.hf_trials import check_heads
         object.__setattr__(self, "config", usual_text(self.config, self.depth, self.vocab_size))
         if self.head_dim * self.num_heads == self.embed_dim:
             object.__setattr__(self, "head_dim", 0)
@@ -102,7 +101,6 @@ class HFArchitecture(Architecture):
             )
         if self.mlp_ratio != 4 and hidden_key(self.model_type) is None:
             raise UserError(f"architecture: the MLP of {self.model_type} has mlp_ratio 4; leave it out")
-        check_heads(*self._structure_key, self.num_heads)
 
     @property
     def model_type(self) -> str:
@@ -220,14 +218,13 @@ class HFArchitecture(Architecture):
     def with_layers(self, source: Architecture, layers: Sequence[int]) -> "HFArchitecture":
         """See :class:`~lgx.architectures.base.Architecture`."""
         from lgx.architectures.hf_config import of_layers
-        from lgx.architectures.hf_trials import counts_layers
 
         if not isinstance(source, HFArchitecture) or [*layers] == [*range(source.depth)]:
             return self
-        if [*layers] != [*range(self.depth)] and counts_layers(*self._structure_key):
+        if [*layers] != [*range(self.depth)] and json.loads(source.config).get("scale_attn_by_inverse_layer_idx"):
             raise UserError(
-                f"architecture: what a layer of {self.model_type} computes depends on its number, so only the first "
-                f"layers of a network can be kept, not {' '.join(map(str, layers))}"
+                f"architecture: what a layer of this {self.model_type} computes depends on its number, so only the "
+                f"first layers of a network can be kept, not {' '.join(map(str, layers))}"
             )
         return self.replace(config=of_layers(source.config, source.depth, tuple(layers)))
 
