@@ -22,7 +22,6 @@ from lgx.core.schema import Field, check_fields
 from lgx.core.task import IMAGE_SIZE, ImageSize, Kind, Task, height_width, image_size, parse_image_size, size_text
 from lgx.errors import UserError
 
-_MOST_PATCHES = 2**20
 _FIELDS = {"img_size": IMAGE_SIZE, "form": Field(lambda value: type(value) is str, "a text")}
 
 
@@ -84,8 +83,6 @@ class ViTArchitecture(Architecture):
             raise UserError(
                 f"architecture: patch_size {self.patch_size} does not divide img_size {size}; choose a divisor"
             )
-        if math.prod(self.grid) > _MOST_PATCHES:
-            raise UserError(f"architecture: img_size {size} has more than {_MOST_PATCHES:,} patches")
         if self.form:
             check_form(self.form)
             self._one_layer()  # timm refuses sizes that contradict the form
@@ -198,9 +195,8 @@ class ViTArchitecture(Architecture):
         if embedding is not None and grid not in (None, self.grid):
             fitted["pos_embed"] = resample_abs_pos_embed(embedding, [*self.grid], grid, num_prefix_tokens=prefix)
         size = [self.patch_size, self.patch_size]
-        if projection is not None and projection.ndim == 4 and 0 not in projection.shape:
-            if list(projection.shape[-2:]) != size:
-                fitted["patch_embed.proj.weight"] = resample_patch_embed(projection, size)
+        if projection is not None and list(projection.shape[-2:]) != size:
+            fitted["patch_embed.proj.weight"] = resample_patch_embed(projection, size)
         return fitted
 
     def timm_args(self) -> dict[str, Any]:
@@ -254,18 +250,14 @@ def _axes_of_one_layer(architecture: ViTArchitecture) -> dict[str, Axes]:
 
 
 def _grid_of(embedding: Tensor, num_prefix_tokens: int, source: Architecture | None) -> tuple[int, int] | None:
-    """Rows and columns of a position embedding (1, P + rows * columns, D); None for another shape.
+    """Rows and columns of a position embedding (1, P + rows * columns, D); None if they are unknown.
 
     Args:
         embedding: The position embedding.
         num_prefix_tokens: Prefix tokens that have a position, P.
         source: Gives the grid if it has as many patches; otherwise the grid is a square.
     """
-    if embedding.ndim != 3 or embedding.shape[0] != 1 or not embedding.shape[2]:
-        return None
     patches = embedding.shape[1] - num_prefix_tokens
-    if patches < 1:
-        return None
     if isinstance(source, ViTArchitecture) and math.prod(source.grid) == patches:
         return source.grid
     side = math.isqrt(patches)

@@ -14,14 +14,13 @@ from lgx.architectures.building import building_on, fill_buffers
 from lgx.architectures.describing import describe_vit
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import WHOLE, Learngene
-from lgx.artifacts.safetensors_files import half_type, read_safetensors
+from lgx.artifacts.safetensors_files import half_type
 from lgx.artifacts.safety import (
-    AGAIN,
     TASK,
     check_weights,
     described_architecture,
 )
-from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, WEIGHTS, TimmSource
+from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, TimmSource
 from lgx.artifacts.sources import kind_of
 from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
 from lgx.artifacts.transformers_files import is_text_network, read_text_network
@@ -32,8 +31,6 @@ from lgx.core.task import AS_STORED, Reading
 from lgx.errors import UserError
 from lgx.host.failures import timm_errors
 from lgx.host.safety import read_json
-
-_PICKLED = "pytorch_model.bin"
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def load_pretrained(place: str) -> PretrainedNetwork:
             - a folder that ``lgx init``, ``lgx import``, ``timm.models.save_for_hf`` or, for a GPT-2,
               ``save_pretrained`` wrote, with or without ``local-dir:``,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
-            - a timm model name that timm downloads, ``levit_384.fb_dist_in1k``, ``timm:…`` or ``hf-hub:…``.
+            - a timm model name that timm downloads, ``levit_384.fb_dist_in1k`` or ``timm:…``.
     """
     kind = kind_of(place)
     if kind == "weights":
@@ -111,12 +108,7 @@ def load_pretrained(place: str) -> PretrainedNetwork:
             if Path(place).exists()
             else f"{place}: no such file or folder"
         )
-    network = _LOADERS[kind](place)
-    check_fields({"mean": [*network.mean], "std": [*network.std]}, {k: TASK[k] for k in ("mean", "std")}, place)
-    channels = network.architecture.in_chans if isinstance(network.architecture, ViTArchitecture) else len(network.mean)
-    if not len(network.mean) == len(network.std) == channels:
-        raise UserError(f"{place}: has a mean and std of {len(network.mean)} and {len(network.std)} channels; {AGAIN}")
-    return network
+    return _LOADERS[kind](place)
 
 
 def architecture_of(place: str) -> Architecture:
@@ -125,26 +117,14 @@ def architecture_of(place: str) -> Architecture:
     Args:
         place: As for :func:`load_pretrained`.
     """
-    with torch.random.fork_rng(devices=[]):
-        network = _without_weights(place) or load_pretrained(place)
-    return network.require_architecture("a default architecture")
-
-
-def load_described(place: str, purpose: str) -> PretrainedNetwork:
-    """Load a trained network, see :func:`load_pretrained`; refuse other models of timm than ViTs without weights."""
-    network = _without_weights(place)
-    if network is not None:
-        network.require_architecture(purpose)
-    return load_pretrained(place)
-
-
-def _without_weights(place: str) -> PretrainedNetwork | None:
-    """The description of a model that timm can build by name; None of other sources."""
     source = TimmSource.named(place) if kind_of(place) in ("timm", "name") else None
-    if source is None:
-        return None
-    with building_on("meta"), timm_errors(place):
-        return _described(place, source.build())
+    with torch.random.fork_rng(devices=[]):
+        if source is None:
+            network = load_pretrained(place)
+        else:
+            with building_on("meta"), timm_errors(place):
+                network = _described(place, source.build())
+    return network.require_architecture("a default architecture")
 
 
 def _from_learngene(name: str) -> PretrainedNetwork:
@@ -203,7 +183,6 @@ def _from_folder(name: str) -> PretrainedNetwork:
             f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; give a network "
             f"of texts, or a ViT of timm"
         )
-    check_weights(_weights_beside(config), str(path))
     network = _from_timm(f"{FOLDER}{path}")
     values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
     reading = network.reading._replace(value_range=tuple(values))
@@ -213,20 +192,11 @@ def _from_folder(name: str) -> PretrainedNetwork:
     return network
 
 
-def _weights_beside(config: Path) -> dict[str, Tensor]:
-    """The weights of a timm folder: ``model.safetensors``, otherwise ``pytorch_model.bin``, timm's default."""
-    folder = config.parent
-    if (folder / _PICKLED).is_file() and not (folder / WEIGHTS).exists():
-        return load_checkpoint(folder / _PICKLED)
-    return read_safetensors(folder / WEIGHTS)[0]
-
-
 def _from_timm(name: str) -> PretrainedNetwork:
     if "/" in name.split(":")[0] or Path(name).is_file():
         reason = "unknown kind of file" if Path(name).exists() else "no such file or folder"
         raise UserError(f"{name}: {reason}; give a checkpoint, a learngene file or a model folder")
-    is_elsewhere = name.startswith((FOLDER, "hf-hub:"))
-    model = load_timm(name) if is_elsewhere else import_timm(TimmSource.parse(name))[0]
+    model = load_timm(name) if name.startswith(FOLDER) else import_timm(TimmSource.parse(name))[0]
     with timm_errors(name):  # a folder's configuration may contain anything
         return _described(name, model)
 

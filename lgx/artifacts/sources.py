@@ -5,10 +5,8 @@ code reads :attr:`Source.place` and never asks a server. The Hugging Face hub is
 """
 
 import os
-import re
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -162,14 +160,12 @@ def _fetched(text: str, download: bool) -> Source:
         The file or folder, with its name at its commit.
     """
     name = _parsed(text)
-    snapshot = None
-    is_final = re.fullmatch(r"[0-9a-f]{40}", name.revision or "") and name.path_in_repo.endswith(SAFETENSORS)
-    if is_final or not download:
-        with suppress(LocalEntryNotFoundError):
+    if not download:
+        try:
             snapshot = _snapshot(name, local_files_only=True)
-    if snapshot is None and not download:
-        raise UserError(f"{text}: has not been downloaded yet; `lgx init --source {text} …` does")
-    if snapshot is None:
+        except LocalEntryNotFoundError:
+            raise UserError(f"{text}: has not been downloaded yet; `lgx init --source {text} …` does") from None
+    else:
         with hub_or_cache(text, "give a local file") as unreachable:
             try:
                 snapshot = _snapshot(name)

@@ -120,13 +120,12 @@ def load_timm(name: str, **arguments: Any) -> nn.Module:
     """A model, in eval mode, with the weights that timm downloads, or finds in a folder or in the hub's cache.
 
     Args:
-        name: A model that timm knows, or ``hf-hub:…`` or ``local-dir:…``.
+        name: A model that timm knows, or ``local-dir:…``.
         arguments: Those of ``timm.create_model``.
     """
-    base = name.removeprefix("hf-hub:").rpartition("/")[2]
     if not _reads_weights.get() and timm.is_model(name.partition(".")[0]):
         return timm.create_model(name, **arguments).eval()
-    remedy = f"`lgx import {base} --weights FILE --out FOLDER` reads a file of weights"
+    remedy = f"`lgx import {name} --weights FILE --out FOLDER` reads a file of weights"
     with timm_errors(name), nullcontext() if name.startswith(FOLDER) else hub_or_cache(name, remedy):
         model: nn.Module = timm.create_model(name, pretrained=True, **arguments)
     check_weights(model.state_dict(), name)

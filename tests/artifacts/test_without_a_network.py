@@ -30,7 +30,6 @@ def no_network(monkeypatch, tmp_path):
 
 REMEDIES = {
     NAME: f"`lgx import {NAME} --weights FILE --out FOLDER` reads a file of weights",
-    f"hf-hub:timm/{NAME}": f"`lgx import {NAME} --weights FILE --out FOLDER` reads a file of weights",
     f"hf:{GPT2}": "give a folder that transformers' save_pretrained wrote",
     f"hf://{GPT2}": "give a local file",
 }
@@ -75,10 +74,9 @@ def test_cached_weights_are_read_without_a_network(no_network):
     (folder / "refs").mkdir(parents=True)
     (folder / "refs/main").write_text("a" * 40)
     timm.models.save_for_hf(model, str(folder / "snapshots" / ("a" * 40)), safe_serialization=True)
-    for name in (NAME, f"hf-hub:timm/{NAME}"):
-        loaded = load_pretrained(name)
-        assert torch.equal(loaded.tensors["pos_embed"], model.pos_embed)
-        assert loaded.mean == (0.5, 0.5, 0.5)
+    loaded = load_pretrained(NAME)
+    assert torch.equal(loaded.tensors["pos_embed"], model.pos_embed)
+    assert loaded.mean == (0.5, 0.5, 0.5)
 
 
 @pytest.mark.usefixtures("no_network")
