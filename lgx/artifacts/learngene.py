@@ -13,7 +13,6 @@ from lgx.architectures import Architecture, name_of
 from lgx.artifacts.safetensors_files import read_header, read_metadata, read_safetensors, write_safetensors
 from lgx.artifacts.safety import (
     AGAIN,
-    TASK,
     check_weights,
     count_layers,
     described_architecture,
@@ -212,9 +211,6 @@ def _about(metadata: Mapping[str, str], path: str) -> dict[str, Any]:
 def _described(about: Mapping[str, Any], tensors: dict[str, Tensor], path: str) -> Learngene:
     """The learngene of a file's description and tensors."""
     place = f"{path}: its learngene description is damaged"
-    check_fields(about["task"], TASK, f"{place}: task")
-    for name, task in about["tasks"].items():
-        check_fields(task, TASK, f"{place}: task {name!r}")
     architecture = described_architecture(about["architecture"], place)
     values: dict[str, Any] = {field.name: about.get(field.name) for field in fields(Learngene)}
     values |= {"architecture": architecture, "tensors": tensors, "trained_widths": tuple(about["trained_widths"])}

@@ -16,7 +16,6 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import WHOLE, Learngene
 from lgx.artifacts.safetensors_files import half_type
 from lgx.artifacts.safety import (
-    TASK,
     check_weights,
     described_architecture,
 )
@@ -162,7 +161,7 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     if about.get("plain_network") is not True:
         raise UserError(f"{name}: not a plain network of its architecture; give {FINAL_LEARNGENE} of that run")
     check_weights(tensors, name, of_run=True)
-    return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
+    return _network(name, architecture, tensors, about.get("task", {}))
 
 
 def _from_folder(name: str) -> PretrainedNetwork:
@@ -184,8 +183,7 @@ def _from_folder(name: str) -> PretrainedNetwork:
             f"of texts, or a ViT of timm"
         )
     network = _from_timm(f"{FOLDER}{path}")
-    values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
-    reading = network.reading._replace(value_range=tuple(values))
+    reading = network.reading._replace(value_range=tuple(about.get("value_range") or ()))
     network = replace(network, reading=reading, space=read_space(path))
     if about.get("kind") == "multilabel" and network.architecture is not None:  # the head is timm's own
         return replace(network, architecture=network.architecture.replace(kind="multilabel"))

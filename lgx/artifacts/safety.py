@@ -1,27 +1,18 @@
-"""Checks of what foreign files hold: descriptions of tasks and architectures, and tensors.
+"""Checks of what foreign files hold: descriptions of architectures, and tensors.
 
 The module that reads a file calls them, each once.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, architecture_from_dict
 from lgx.core.schema import (
-    CLASSES,
-    LINE,
-    NUMBERS,
-    POSITIVE,
-    Field,
-    at_most,
     check_fields,
-    list_of,
-    one_of,
 )
-from lgx.core.task import IMAGE_SIZE, Kind, ResizeMode
 from lgx.errors import UserError
 
 AGAIN = "save it again"
@@ -31,30 +22,6 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Types of weights; eight-bit numbers are quantized and need a scale."""
 _WHOLE = ("num_batches_tracked", "attention_bias_idxs", "position_ids", "relative_position_index")
 """Last parts of the names of integer buffers that may be in a file of weights."""
-
-TASK: Mapping[str, Field] = {
-    "name": LINE,
-    "num_classes": CLASSES,
-    "kind": one_of(*get_args(Kind)),
-    "metric": LINE,
-    "num_train": at_most(2**62),
-    "in_chans": at_most(1024),
-    "img_size": Field(
-        lambda value: (type(value) is int and value == 0) or IMAGE_SIZE.holds(value), f"0 or {IMAGE_SIZE.words}"
-    ),
-    "mean": NUMBERS,
-    "std": POSITIVE,
-    "class_names": list_of(Field(lambda value: isinstance(value, str), "texts")),
-    "max_len": at_most(2**31),
-    "vocab_size": at_most(2**31),
-    "bytes_per_token": NUMBERS,
-    "value_range": Field(
-        lambda value: NUMBERS.holds(value) and (not value or (len(value) == 2 and value[0] < value[1])),
-        "two numbers, the smaller one first, or none",
-    ),
-    "resize": one_of(*get_args(ResizeMode)),
-}
-"""Keys of ``Task.to_dict``; files may lack some."""
 
 
 def described_architecture(values: Any, place: str) -> Architecture:

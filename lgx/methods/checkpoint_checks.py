@@ -5,8 +5,6 @@ from typing import Any
 
 from lgx.architectures import Architecture, architecture_from_dict, name_of
 from lgx.architectures.class_order import class_order, with_class_order
-from lgx.artifacts.safety import TASK
-from lgx.core.schema import check_fields
 from lgx.core.task import Normalization, Reading, Task
 from lgx.errors import UserError
 
@@ -43,8 +41,7 @@ def stored_normalization(about: Mapping[str, Any]) -> Normalization | None:
     """The normalization of a checkpoint's network; None if unknown, and for texts."""
     if about.get("normalization") is None:
         return None
-    schema = {key: TASK[key] for key in ("mean", "std")}
-    stored = check_fields(about["normalization"], schema, "--ckpt_path: normalization", complete=True)
+    stored = about["normalization"]
     return Normalization(tuple(stored["mean"]), tuple(stored["std"]))
 
 
