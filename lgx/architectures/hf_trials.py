@@ -1,9 +1,7 @@
 """Small networks of a type of transformers, that show what it computes."""
 
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,21 +10,11 @@ from lgx.architectures.building import building_on
 from lgx.architectures.hf_config import configuration
 from lgx.architectures.hf_model import text_network
 from lgx.errors import UserError
-from lgx.host.failures import foreign_errors
 
 HEAD, NEURONS, LENGTH, TOKENS, PAD = 8, 40, 20, 48, 1
 _MOST_PARAMETERS = 2**26
 TrialSizes = dict[str, Any]
 Shapes = dict[str, tuple[int, ...]]
-T = TypeVar("T")
-
-
-def in_thread(config: str, question: Callable[[], T]) -> T:
-    """Answer a question in another thread, which the modes of a plan, whose tensors have no values, do not reach."""
-    name = json.loads(config)["model_type"]
-    with foreign_errors(f"architecture of type {name}", "is not supported", "choose another type"):
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(question).result()
 
 
 class _Guess(NamedTuple):
