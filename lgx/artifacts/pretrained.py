@@ -19,9 +19,9 @@ from lgx.artifacts.safety import (
     check_weights,
     described_architecture,
 )
-from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, TimmSource
+from lgx.artifacts.source_names import FINAL_LEARNGENE, TimmSource
 from lgx.artifacts.sources import kind_of
-from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
+from lgx.artifacts.timm_models import LOCAL, import_timm, load_timm, normalization_of
 from lgx.artifacts.transformers_files import is_text_network, read_text_network
 from lgx.artifacts.vector_space import Space, read_pooling, read_space
 from lgx.core.eval_transforms import resize_of_timm
@@ -95,7 +95,7 @@ def load_pretrained(place: str) -> PretrainedNetwork:
 
             - a learngene file, of any name, that holds a whole network,
             - a folder that ``lgx init``, ``lgx import``, ``timm.models.save_for_hf`` or, for a GPT-2,
-              ``save_pretrained`` wrote, with or without ``local-dir:``,
+              ``save_pretrained`` wrote,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
             - a timm model name that timm downloads, ``levit_384.fb_dist_in1k`` or ``timm:…``.
     """
@@ -165,7 +165,7 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
 
 
 def _from_folder(name: str) -> PretrainedNetwork:
-    path = Path(name.removeprefix(FOLDER))
+    path = Path(name)
     config = path / "config.json"
     if not config.is_file():
         raise UserError(f"{path}: has no config.json; give a model folder of `lgx init`, or the folder of a run")
@@ -182,7 +182,9 @@ def _from_folder(name: str) -> PretrainedNetwork:
             f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; give a network "
             f"of texts, or a ViT of timm"
         )
-    network = _from_timm(f"{FOLDER}{path}")
+    model = load_timm(f"{LOCAL}{path}")
+    with timm_errors(name):  # a configuration may contain anything
+        network = _described(name, model)
     reading = network.reading._replace(value_range=tuple(about.get("value_range") or ()))
     network = replace(network, reading=reading, space=read_space(path))
     if about.get("kind") == "multilabel" and network.architecture is not None:  # the head is timm's own
@@ -194,9 +196,8 @@ def _from_timm(name: str) -> PretrainedNetwork:
     if "/" in name.split(":")[0] or Path(name).is_file():
         reason = "unknown kind of file" if Path(name).exists() else "no such file or folder"
         raise UserError(f"{name}: {reason}; give a checkpoint, a learngene file or a model folder")
-    model = load_timm(name) if name.startswith(FOLDER) else import_timm(TimmSource.parse(name))[0]
-    with timm_errors(name):  # a folder's configuration may contain anything
-        return _described(name, model)
+    model, _ = import_timm(TimmSource.parse(name))
+    return _described(name, model)
 
 
 def _described(name: str, model: Any) -> PretrainedNetwork:

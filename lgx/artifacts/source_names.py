@@ -11,7 +11,7 @@ from lgx.core.schema import CLASSES, at_most, check_fields
 from lgx.core.task import IMAGE_SIZE, ImageSize
 from lgx.errors import UserError
 
-HUB, TIMM, FOLDER = "hf://", "timm:", "local-dir:"
+HUB, TIMM = "hf://", "timm:"
 """Beginnings of sources."""
 SAFETENSORS, LEARNGENE = ".safetensors", ".learngene.safetensors"
 """How the names of weights and of learngenes end."""
@@ -96,8 +96,3 @@ class TimmSource:
     def build(self) -> Any:
         """The model with random weights."""
         return timm.create_model(self.model, pretrained=False, **self.arguments())
-
-
-def path_of(place: str) -> str:
-    """The path in a place: the place without ``local-dir:``."""
-    return place.removeprefix(FOLDER)

@@ -20,7 +20,6 @@ from lgx.artifacts.source_names import (
     BESIDE,
     CONFIG,
     FINAL_LEARNGENE,
-    FOLDER,
     HUB,
     LEARNGENE,
     SAFETENSORS,
@@ -28,7 +27,6 @@ from lgx.artifacts.source_names import (
     WEIGHTS,
     WEIGHTS_SUFFIXES,
     is_remote,
-    path_of,
 )
 from lgx.core.readable import some
 from lgx.errors import UserError
@@ -61,7 +59,7 @@ class Source:
         """The file of weights: itself, or the file in a model folder; None if there is none."""
         if "\0" in self.place or len(self.place) > 4096:  # an option that is not a source may contain any text
             return None
-        path = Path(path_of(self.place))
+        path = Path(self.place)
         files = [path / name for name in ("model.safetensors", "pytorch_model.bin")] if path.is_dir() else [path]
         weights = (file for file in files if file.suffix in WEIGHTS_SUFFIXES or is_learngene(str(file)))
         return next((file for file in weights if file.is_file()), None)
@@ -80,7 +78,7 @@ def kind_of(place: str) -> Kind:
         return "learngene"
     if place.endswith(".ckpt"):
         return "checkpoint"
-    if place.startswith(FOLDER) or os.path.isdir(place):
+    if os.path.isdir(place):
         return "folder"
     return "weights" if place.endswith(WEIGHTS_SUFFIXES) else "name"
 

@@ -20,13 +20,15 @@ from timm.models import load_state_dict
 from torch import Tensor, nn
 
 from lgx.artifacts.safety import check_weights
-from lgx.artifacts.source_names import FOLDER, WEIGHTS_SUFFIXES, TimmSource
+from lgx.artifacts.source_names import WEIGHTS_SUFFIXES, TimmSource
 from lgx.core.readable import some
 from lgx.core.task import Normalization
 from lgx.errors import UserError
 from lgx.host.failures import blame, checkpoint_errors, timm_errors
 from lgx.host.hub import hub_or_cache
 
+LOCAL = "local-dir:"
+"""Beginning of timm's name of a folder."""
 _BESIDE = (
     "head.", "head_dist.", "fc.", "classifier.", "pre_logits.", "pooler.", "vit.pooler.", "lm_head.", "mask_token",
     "decoder", "dino_head.", "ibot_head.", "projector", "predictor", "relative_position_index",
@@ -126,7 +128,7 @@ def load_timm(name: str, **arguments: Any) -> nn.Module:
     if not _reads_weights.get() and timm.is_model(name.partition(".")[0]):
         return timm.create_model(name, **arguments).eval()
     remedy = f"`lgx import {name} --weights FILE --out FOLDER` reads a file of weights"
-    with timm_errors(name), nullcontext() if name.startswith(FOLDER) else hub_or_cache(name, remedy):
+    with timm_errors(name), nullcontext() if name.startswith(LOCAL) else hub_or_cache(name, remedy):
         model: nn.Module = timm.create_model(name, pretrained=True, **arguments)
     check_weights(model.state_dict(), name)
     return model.eval()

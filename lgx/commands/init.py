@@ -13,7 +13,6 @@ from lgx.artifacts.export import check_model_place, write_descendant
 from lgx.artifacts.export.program import WRITER as PROGRAM_WRITER
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.safetensors_files import StartRecord
-from lgx.artifacts.source_names import path_of
 from lgx.artifacts.sources import Source, resolve_options
 from lgx.commands.export import write_program
 from lgx.commands.run import SizeOptions
@@ -64,7 +63,7 @@ def init(
     budgets = size.budgets()
     data, options = data_for_sizes(options, budgets)
     named, read = resolve_options({"source": source, **options})
-    reads = [path_of(place) for place in read.values() if isinstance(place, str)]
+    reads = [place for place in read.values() if isinstance(place, str)]
     writer = PROGRAM_WRITER if out.endswith(".onnx") else "lgx init"
     check_model_place(out, writer, force, [tokenizer, *reads], tokenizer)
     initializer = initializer_for(**read, seed=seed)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lgx.artifacts.safetensors_files import StartRecord, read_metadata
-from lgx.artifacts.source_names import FOLDER, SAFETENSORS, WEIGHTS_SUFFIXES, is_remote
+from lgx.artifacts.source_names import SAFETENSORS, WEIGHTS_SUFFIXES, is_remote
 from lgx.artifacts.sources import is_learngene, resolve_kept
 from lgx.errors import UserError
 from lgx.host.files import digest_of
@@ -60,7 +60,7 @@ class Lineage:
             return None
         located = dict(start.arguments)
         for name, digest in start.digests.items():
-            if name in located and not Path(str(located[name]).removeprefix(FOLDER)).exists():
+            if name in located and not Path(str(located[name])).exists():
                 located[name] = str(self._files.get(digest, located[name]))
         try:
             return start.kind(**kept_arguments(located)).stored_parameters
@@ -78,7 +78,7 @@ class Lineage:
             name: The name under which the file was read.
             digest: Its digest.
         """
-        named = resolve_kept(name.removeprefix(FOLDER)).weights
+        named = resolve_kept(name).weights
         file = named if named is not None and digest_of(named) == digest else self._files.get(digest)
         if file is None:
             return [] if is_remote(name) and not is_learngene(name) else None

@@ -31,14 +31,14 @@ def folder(tmp_path_factory):
 
 
 def test_a_teacher_of_any_timm_family_gets_its_own_normalization(folder):
-    teacher = Teacher.of(load_pretrained(f"local-dir:{folder}"), TASK)
+    teacher = Teacher.of(load_pretrained(str(folder)), TASK)
     assert (teacher.width, teacher.num_parameters) == (512, sum(p.numel() for p in teacher.model.parameters()))
     pixels = torch.rand(2, 3, 32, 32)
 
     def normalized(mean, std):
         return (pixels - torch.tensor(mean).view(1, 3, 1, 1)) / torch.tensor(std).view(1, 3, 1, 1)
 
-    model = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
+    model = timm.create_model(str(folder), pretrained=True).eval()
     expected = model(normalized((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)))
     torch.testing.assert_close(teacher(normalized(TASK.mean, TASK.std)), expected, rtol=1e-4, atol=1e-5)
 
@@ -90,6 +90,6 @@ def test_the_advice_to_adapt_an_ancestor_is_a_command_that_works(images, ancesto
 def test_features_after_a_hidden_layer_of_the_head_have_its_width(tmp_path):
     model = timm.create_model("mobilenetv3_small_050", num_classes=5)
     save_for_hf(model, str(tmp_path / "mobile"), safe_serialization=True)
-    teacher = Teacher.of(load_pretrained(f"local-dir:{tmp_path / 'mobile'}"), TASK)
+    teacher = Teacher.of(load_pretrained(str(tmp_path / "mobile")), TASK)
     total, count = sum_features(teacher, [torch.randn(2, 3, 32, 32)])
     assert (total.shape, count) == ((teacher.width,), 2)
