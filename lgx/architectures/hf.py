@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from huggingface_hub import hf_hub_download
 from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes
@@ -20,8 +19,6 @@ from lgx.core.schema import CLASSES, MAPPING, Field, at_most, check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.host.extras import extra
-from lgx.host.failures import foreign_errors
-from lgx.host.hub import hub_or_cache
 from lgx.host.safety import read_json
 
 if TYPE_CHECKING:
@@ -324,14 +321,10 @@ def described_network(name: str) -> HFArchitecture:
     """The architecture of a model of transformers, a classifier of texts or a language model.
 
     Args:
-        name: Folder with its ``config.json``, or its name on the Hugging Face hub.
+        name: Folder with its ``config.json``.
     """
     remedy = "give a folder that transformers' save_pretrained wrote"
-    folder = Path(name)
-    if not folder.is_dir():
-        with foreign_errors(f"hf:{name}", "could not be downloaded", remedy), hub_or_cache(f"hf:{name}", remedy):
-            folder = Path(hf_hub_download(name.removeprefix("hf://"), "config.json")).parent
-    config = folder / "config.json"
+    config = Path(name) / "config.json"
     if not config.is_file():
         raise UserError(f"hf:{name}: has no config.json; {remedy}")
     return describe_config(read_json(config, remedy), str(config))

@@ -7,7 +7,7 @@ import pytest
 import timm
 import torch
 
-from lgx.architectures import HFArchitecture, parse_any_architecture
+from lgx.architectures import HFArchitecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.sources import resolve
@@ -30,15 +30,8 @@ def no_network(monkeypatch, tmp_path):
 
 REMEDIES = {
     NAME: f"`lgx import {NAME} --weights FILE --out FOLDER` reads a file of weights",
-    f"hf:{GPT2}": "give a folder that transformers' save_pretrained wrote",
     f"hf://{GPT2}": "give a local file",
 }
-
-
-def read(name):
-    """Read a network, or of a network of texts its description."""
-    is_description = name.startswith("hf:") and not name.startswith("hf://")
-    return parse_any_architecture(name) if is_description else load_pretrained(resolve(name).place)
 
 
 @pytest.mark.usefixtures("no_network")
@@ -49,7 +42,7 @@ def test_a_name_without_a_network_gives_one_sentence_within_seconds(monkeypatch,
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address if silent else CLOSED)
         began = time.monotonic()
         with pytest.raises(UserError) as error:
-            read(name)
+            load_pretrained(resolve(name).place)
         assert time.monotonic() - began < 8
     said = str(error.value)
     assert said.startswith(f"{name}: is not in the cache, and the Hugging Face hub cannot be reached (")
@@ -64,8 +57,8 @@ def test_a_cached_gpt2_is_read_without_a_network(no_network):
     (folder / "refs").mkdir(parents=True)
     (folder / "refs/main").write_text("a" * 40)
     write_descendant(folder / "snapshots" / ("a" * 40), model, architecture)
-    assert (described := read(f"hf:{GPT2}")) == architecture.replace(num_classes=2, config=described.config)
-    assert torch.equal(read(f"hf://{GPT2}").tensors["score.weight"], model.score.weight)
+    read = load_pretrained(resolve(f"hf://{GPT2}").place)
+    assert torch.equal(read.tensors["score.weight"], model.score.weight)
 
 
 def test_cached_weights_are_read_without_a_network(no_network):
