@@ -38,7 +38,7 @@ def test_a_teacher_of_any_timm_family_gets_its_own_normalization(folder):
     def normalized(mean, std):
         return (pixels - torch.tensor(mean).view(1, 3, 1, 1)) / torch.tensor(std).view(1, 3, 1, 1)
 
-    model = timm.create_model(str(folder), pretrained=True).eval()
+    model = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
     expected = model(normalized((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)))
     torch.testing.assert_close(teacher(normalized(TASK.mean, TASK.std)), expected, rtol=1e-4, atol=1e-5)
 
