@@ -1,4 +1,4 @@
-"""``lgx export``: write a trained network for timm, transformers or onnxruntime without lgx."""
+"""``lgx export``: write a trained network for timm, transformers, onnxruntime or torch without lgx."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +22,17 @@ def export(
     tokenizer: str | None = None,
     force: bool = False,
 ) -> None:
-    """Write a trained network for use without lgx: a timm or transformers folder, or ONNX.
+    """Write a trained network for use without lgx: a timm or transformers folder, ONNX or torch.export.
 
-    ONNX files take batches of any size. They contain class names, normalization, image size and the origin of the run.
-    Their outputs are compared with the network's before they are moved to --out.
+    ONNX files and programs of torch.export take batches of any size. They contain class names, normalization, image
+    size and the origin of the run. Their outputs are compared with the network's before they are moved to --out.
 
     Example: lgx export runs/mine/family/seed0 --params 1.5M --out small.onnx
 
     Args:
         source: Folder of a run (its final weights), a checkpoint (averaged weights if the run averages weights), a
             model folder, or a learngene file of a whole network or a family.
-        out: Folder, or file ending in .onnx.
+        out: Folder, or file ending in .onnx or .pt2 (torch.export).
         size: The network of a family.
         int8: Write an .onnx file in 8 bits, with onnxruntime's quantization. The value is the name of an image set, or
             a folder with train/<class>/<image>: training images calibrate, test images compare the accuracy.
@@ -55,7 +55,7 @@ def export(
     network, scores = load_chosen(resolved.place, size.arch, size.budgets())
     architecture = network.require_architecture("export")
     facts = model_facts(resolved, architecture, scores)
-    if out.endswith(".onnx"):
+    if out.endswith((".onnx", ".pt2")):
         write_program(out, network, {**facts, "architecture": architecture.spec()}, int8, most_lost)
     else:
         beside: tuple[Any, ...] = words_for(architecture, tokenizer, resolved.place), network.reading, network.space
@@ -69,9 +69,9 @@ def export(
 def write_program(
     out: str, network: "PretrainedNetwork", facts: dict[str, Any], int8: str | None = None, most_lost: float = 1.0
 ) -> None:
-    """Write an ONNX file, and print its difference from the network."""
+    """Write an ONNX file or a program of torch.export, and print its difference from the network."""
     from lgx.artifacts.export.onnx_file import write_onnx
-    from lgx.artifacts.export.program import task_of, to_texts
+    from lgx.artifacts.export.program import task_of, to_texts, write_pt2
     from lgx.components.features import Encoder
 
     is_encoder = network.space is not None
@@ -83,7 +83,7 @@ def write_program(
 
         quantize(out, model, task, texts, int8, most_lost)
         return
-    difference = write_onnx(out, model, task, texts)
+    difference = (write_onnx if out.endswith(".onnx") else write_pt2)(out, model, task, texts)
     if difference is None:
         print("parity    not checked: onnxruntime is not installed; pip install 'lgx[export]'")
     else:

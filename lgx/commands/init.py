@@ -9,7 +9,7 @@ import torch
 from jsonargparse.typing import PositiveInt
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of
-from lgx.artifacts.export import check_model_place, write_descendant
+from lgx.artifacts.export import check_model_place, write_descendant, write_program_folder
 from lgx.artifacts.export.program import WRITER as PROGRAM_WRITER
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.safetensors_files import StartRecord
@@ -43,7 +43,7 @@ def init(
 
     A folder contains config.json, model.safetensors and a model card. `timm.create_model("local-dir:FOLDER",
     pretrained=True)` loads it, or for text `AutoModelForSequenceClassification.from_pretrained("FOLDER")`. A finished
-    network of a pool (--stitch) may also be a file that ends in .onnx. With a budget, --data
+    network of a pool (--stitch) may also be a file that ends in .onnx or .pt2. With a budget, --data
     (train/<class>/<image>) chooses the start whose untrained features have the highest k-NN accuracy.
 
     Example: lgx init --source ancestor --arch depth=6 --method weight_subcloning --head 5 --out small
@@ -73,7 +73,7 @@ def init(
             raise UserError("--head, --num_classes, --tokenizer: this network is finished; leave them out")
         _write_finished(out, initializer, finished, _record(initializer, named, read), named["source"])
         return
-    if out.endswith(".onnx"):
+    if out.endswith((".onnx", ".pt2")):
         raise UserError(f"--out {out}: is for finished networks; give a folder, train the start, and use `lgx export`")
     record = _record(initializer, named, read)
     architecture, start = start_descendant(size.arch, initializer, head, num_classes, seed, budgets, data)
@@ -89,13 +89,13 @@ def _write_finished(
     architecture = network.architecture
     print(f"method    {initializer.method} from {source}")
     print(f"built     {name_of(architecture) if architecture else network.unknown_part}")
-    if out.endswith(".onnx"):
+    if out.endswith((".onnx", ".pt2")):
         write_program(out, network, card)
     elif architecture is not None:
         about = network.mean, network.std, network.label_names, card, "lgx init", record, None, network.reading
         write_descendant(out, network.model, architecture, *about)
     else:
-        raise UserError(f"--out {out}: this network {network.unknown_part}; give a name that ends in .onnx")
+        write_program_folder(Path(out), network, card, "lgx init", record)
     print(f"written   {out}")
 
 

@@ -181,6 +181,10 @@ def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]", of_vector
 
     if not Path(model).exists():
         raise UserError(f"{model}: no such file or folder; give what `lgx export` wrote")
+    if model.endswith(".pt2"):
+        raise UserError(
+            f"{model}: a program of torch.export may run code; give the run, or export a folder or .onnx file"
+        )
     if model.endswith(".onnx") and arch is None and not budgets:
         program, texts = run_onnx(model)
         return ExportedModel(model, described_task(texts, model), program)

@@ -1,8 +1,9 @@
-"""``lgx export`` writes ONNX files that need no lgx and give the network's logits."""
+"""``lgx export`` writes ONNX files and programs of torch.export that need no lgx and give the network's logits."""
 
 import json
 import shutil
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import nn
 from lgx.architectures import HFArchitecture
 from lgx.artifacts.checkpoints import load_checkpoint, weights_of_run
 from lgx.artifacts.export.onnx_file import run_onnx, write_onnx
-from lgx.artifacts.export.program import check_parity, task_of, to_texts
+from lgx.artifacts.export.program import check_parity, task_of, to_texts, write_pt2
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.task import Task
@@ -24,27 +25,44 @@ from tests.support.command_line import lgx, ok, refusal
 from tests.support.extras import import_transformers
 from tests.support.families import FORMS, tiny
 
+WRITERS = {"onnx": write_onnx, "pt2": write_pt2}
+
+
+def run_pt2(path):
+    """The program and what the file says of itself, read by torch alone."""
+    extra = {"lgx.json": ""}
+    program = torch.export.load(path, extra_files=extra).module()
+    return program, json.loads(extra["lgx.json"])
+
+
+READERS = {"onnx": run_onnx, "pt2": run_pt2}
+
 
 @pytest.fixture(scope="module")
-def exported(ancestor, tmp_path_factory):
-    """The trained ancestor as ONNX, exported from the folder of its run."""
-    folder = tmp_path_factory.mktemp("exported")
-    assert "logits differ by at most" in ok(lgx("export", ancestor, "--out", folder / "net.onnx")).out
-    assert list(folder.glob(".*")) == []
-    return folder / "net.onnx"
+def programs(ancestor, tmp_path_factory):
+    """The trained ancestor as ONNX and as a program, exported from the folder of its run."""
+    folder = tmp_path_factory.mktemp("programs")
+    for suffix in WRITERS:
+        assert "logits differ by at most" in ok(lgx("export", ancestor, "--out", folder / f"net.{suffix}")).out
+        assert list(folder.glob(".*")) == []
+    return folder
 
 
-def test_an_onnx_file_gives_the_logits_of_the_best_checkpoint_for_any_batch(ancestor, exported):
+def test_programs_say_the_same_and_give_the_logits_of_the_best_checkpoint_for_any_batch(ancestor, programs):
     network = load_pretrained(f"{ancestor}/checkpoints/best.ckpt").model
-    program, _ = run_onnx(exported)
-    for batch in (1, 2, 5):
+    (onnx_program, texts), (pt2_program, same) = (READERS[suffix](programs / f"net.{suffix}") for suffix in WRITERS)
+    assert texts == same
+    operators = [str(node.target) for node in pt2_program.graph.nodes if node.op == "call_function"]
+    assert "aten.linear.default" in operators
+    assert not [name for name in operators if "lgx" in name]  # torch alone runs it
+    for program, batch in product((onnx_program, pt2_program), (1, 2, 5)):
         images = torch.randn(batch, 3, 16, 16)
         with torch.no_grad():
             torch.testing.assert_close(program(images), network(images), atol=1e-4, rtol=0)
 
 
-def test_onnxruntime_alone_reads_classes_normalization_size_and_origin(ancestor, exported):
-    session = onnxruntime.InferenceSession(exported, providers=["CPUExecutionProvider"])
+def test_onnxruntime_alone_reads_classes_normalization_size_and_origin(ancestor, programs):
+    session = onnxruntime.InferenceSession(programs / "net.onnx", providers=["CPUExecutionProvider"])
     (images,), (logits,) = session.get_inputs(), session.get_outputs()
     (batch, *image), (also_batch, *classes) = images.shape, logits.shape
     assert (images.name, image, logits.name, classes) == ("inputs", [3, 16, 16], "logits", [3])
@@ -79,11 +97,19 @@ class Branching(nn.Module):
         return images[:, :, 0, 0] if float(images.sum()) > 0 else images[:, :, 1, 1]
 
 
+@pytest.mark.parametrize("suffix", [pytest.param("onnx", marks=pytest.mark.slow), "pt2"])
+def test_a_program_with_other_logits_is_refused_and_leaves_nothing(tmp_path, suffix):
+    out = tmp_path / f"net.{suffix}"
+    with pytest.raises(UserError, match=rf"{out}: logits of the exported program differ by .* nothing was written"):
+        WRITERS[suffix](out, *network(Noise()))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_network_that_cannot_be_traced_is_refused_and_an_older_file_stays(tmp_path):
-    out = tmp_path / "net.onnx"
+    out = tmp_path / "net.pt2"
     out.write_bytes(b"older")
-    with pytest.raises(UserError, match=r"net\.onnx: torch\.export cannot trace this network .* export a folder"):
-        write_onnx(out, *network(Branching()))
+    with pytest.raises(UserError, match=r"net\.pt2: torch\.export cannot trace this network .* export a folder"):
+        write_pt2(out, *network(Branching()))
     assert out.read_bytes() == b"older"
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -147,58 +173,67 @@ def test_a_run_is_a_source_for_a_folder_and_a_run_without_a_checkpoint_is_named(
 
 
 @pytest.mark.slow
-def test_an_own_onnx_file_is_replaced(exported, ancestor, tmp_path):
-    shutil.copy(exported, tmp_path / "net.onnx")
-    ok(lgx("export", ancestor, "--out", tmp_path / "net.onnx"))
+def test_an_own_onnx_file_is_replaced_and_a_program_of_torch_with_force_only(programs, ancestor, tmp_path):
+    for name, code in (("net.onnx", 0), ("net.pt2", 2)):
+        out = tmp_path / name
+        shutil.copy(programs / name, out)
+        assert lgx("export", ancestor, "--out", out).code == code
+        assert out.read_bytes() == (programs / name).read_bytes() or code == 0
+        assert lgx("export", ancestor, "--out", out, "--force").code == 0
 
 
 def test_a_network_too_large_for_one_onnx_file_is_refused_before_it_is_traced(tmp_path):
     with torch.device("meta"):
         large = network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3_000_000)))
-    with pytest.raises(UserError, match=r"weights of 2\.2 GiB exceed an ONNX file's 2 GiB; write a folder"):
+    with pytest.raises(UserError, match=r"weights of 2\.2 GiB exceed an ONNX file's 2 GiB; write a \.pt2"):
         write_onnx(tmp_path / "net.onnx", *large)
 
 
-def test_segmentation_is_exported_with_its_decoder(tmp_path):
-    out = tmp_path / "net.onnx"
-    assert write_onnx(out, *untrained(tiny("plain", kind="segmentation"))) < 1e-4
-    program, texts = run_onnx(out)
+@pytest.mark.parametrize("suffix", [pytest.param("onnx", marks=pytest.mark.slow), "pt2"])
+def test_segmentation_is_exported_with_its_decoder(tmp_path, suffix):
+    out = tmp_path / f"net.{suffix}"
+    assert WRITERS[suffix](out, *untrained(tiny("plain", kind="segmentation"))) < 1e-4
+    program, texts = READERS[suffix](out)
     assert program(torch.zeros(2, 3, 16, 16)).shape == (2, 5, 16, 16)
     assert "whole image resized" in texts["preparation"]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("suffix", WRITERS)
 @pytest.mark.parametrize("model_type", ["gpt2", "bert"])
-def test_a_text_network_is_exported_for_texts_of_any_length(tmp_path, model_type):
+def test_a_text_network_is_exported_for_texts_of_any_length(tmp_path, suffix, model_type):
     import_transformers()
     config = json.dumps({"model_type": model_type, "pad_token_id": 0})
     text = HFArchitecture(2, 16, 2, max_len=24, vocab_size=260, num_classes=2, config=config)
-    source, out = tmp_path / "a.learngene.safetensors", tmp_path / "net.onnx"
+    source, out = tmp_path / "a.learngene.safetensors", tmp_path / f"net.{suffix}"
     Learngene("ancestor", text, text.build().state_dict()).save(source)
     ok(lgx("export", source, "--out", out))
-    network, (program, about) = load_pretrained(str(source)).model, run_onnx(out)
+    network, (program, about) = load_pretrained(str(source)).model, READERS[suffix](out)
     known = {key: json.loads(value) for key, value in about.items()}
     assert (known["kind"], known["max_len"], known["vocab_size"]) == ("text", 24, 260)
     inputs = torch.randint(0, 260, (2, 3, 5))
     inputs[:, 1:] = torch.tensor([[[1, 1, 1, 1, 1], [0, 0, 0, 1, 1]], [[1, 1, 0, 0, 0], [0, 0, 0, 0, 0]]])
-    names = {each.name for each in onnx.load(out).graph.input}
-    assert {"input_ids", "attention_mask"} <= names <= {"input_ids", "attention_mask", "token_type_ids"}
+    if suffix == "onnx":
+        names = {each.name for each in onnx.load(out).graph.input}
+        assert {"input_ids", "attention_mask"} <= names <= {"input_ids", "attention_mask", "token_type_ids"}
     for texts in (inputs, inputs[1:, :, :2]):
+        found = program(texts) if suffix == "onnx" else program(*texts.unbind(1))
         with torch.no_grad():
-            torch.testing.assert_close(program(texts), network(texts), atol=1e-4, rtol=0)
+            torch.testing.assert_close(found, network(texts), atol=1e-4, rtol=0)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("suffix", WRITERS)
 @pytest.mark.parametrize("family", FORMS)
-def test_every_form_of_vit_is_exported(tmp_path, family):
-    assert write_onnx(tmp_path / "net.onnx", *untrained(tiny(family))) < 1e-4
+def test_every_form_of_vit_is_exported(tmp_path, family, suffix):
+    assert WRITERS[suffix](tmp_path / f"net.{suffix}", *untrained(tiny(family))) < 1e-4
 
 
-def test_int8_keeps_the_accuracy_the_classes_and_a_third_of_the_size(ancestor, images, exported, tmp_path):
+def test_int8_keeps_the_accuracy_the_classes_and_a_third_of_the_size(ancestor, images, programs, tmp_path):
     out = tmp_path / "small.onnx"
     assert "of 12 test images" in ok(lgx("export", ancestor, "--out", out, "--int8", images, "--most_lost", 20)).out
     assert list(tmp_path.iterdir()) == [out]
-    whole, small = run_onnx(exported), run_onnx(out)
+    whole, small = run_onnx(programs / "net.onnx"), run_onnx(out)
     assert small[1] == whole[1]
     inputs = torch.randn(40, 3, 16, 16, generator=torch.Generator().manual_seed(0))
     different = (whole[0](inputs) - small[0](inputs)).abs()

@@ -147,11 +147,17 @@ def test_a_foreign_onnx_file_without_description_is_refused(models, photos, tmp_
     assert "foreign.onnx: has no metadata of class names, normalization and image size" in sentence
 
 
-def test_a_damaged_program_is_refused(models, photos, tmp_path):
+def test_a_damaged_program_is_refused_and_one_of_torch_is_not_read(models, photos, tmp_path):
     content, out = models["net.onnx"].read_bytes(), tmp_path / "p.csv"
-    (tmp_path / "a.onnx").write_bytes(content[: len(content) // 2])
-    sentence = refusal(lgx("predict", photos, "--model", tmp_path / "a.onnx", "--out", out))
-    assert f"{tmp_path / 'a.onnx'}: not an intact" in sentence
+    for name, part, words in (
+        ("a.onnx", b"", "not an intact"),
+        ("b.onnx", content[: len(content) // 2], "not an intact"),
+        ("c.onnx", b"x" * 100, "not an intact"),
+        ("d.pt2", b"", "a program of torch.export may run code; give the run"),
+    ):
+        (tmp_path / name).write_bytes(part)
+        sentence = refusal(lgx("predict", photos, "--model", tmp_path / name, "--out", out))
+        assert f"{tmp_path / name}: {words}" in sentence
     assert not out.exists()
 
 

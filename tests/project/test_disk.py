@@ -33,6 +33,7 @@ COMMANDS: dict[str, Callable[[Path, Path, Path], list[object]]] = {
         "embed", "--ancestor", run / LEARNGENE, "--data", images, "--out", out / "e.safetensors",
     ],
     "export": lambda out, images, run: ["export", run / "checkpoints" / "best.ckpt", "--out", out / "vit"],
+    "export of a program": lambda out, images, run: ["export", run, "--out", out / "vit.pt2", "--force"],
     "predict": lambda out, images, run: ["predict", images / "test", "--model", run, "--out", out / "p.csv"],
     "compare": lambda out, images, run: ["compare", run, "--split=val", "--out", out / "report"],
 }  # fmt: skip

@@ -10,8 +10,11 @@ from lgx.core.readable import escape_markdown
 from lgx.errors import UserError
 from lgx.host.files import check_output, has_mark
 
+PROGRAM = "model.pt2"
+"""The program in the folder of a network that neither timm nor transformers loads."""
+
 Facts = Mapping[str, Any]
-_FILES = frozenset({WEIGHTS, CONFIG, *BESIDE, "pytorch_model.bin", "README.md"})
+_FILES = frozenset({PROGRAM, WEIGHTS, CONFIG, *BESIDE, "pytorch_model.bin", "README.md"})
 
 
 def model_card(
@@ -67,7 +70,7 @@ def check_model_place(
     """Refuse to replace anything but a model that the same command wrote; an existing folder is replaced as a whole.
 
     Args:
-        out: The folder to write, or the file ending in .onnx; it need not exist.
+        out: The folder to write, or the file ending in .onnx or .pt2; it need not exist.
         writer: The command that writes it, e.g. ``lgx init``.
         force: Whether models of other commands and programs, and other files, may be replaced. A folder with unknown
             files is never replaced.
@@ -80,9 +83,9 @@ def check_model_place(
     def is_ours(path: Path) -> bool:
         if path.is_dir():
             return has_mark(path / "README.md", f"\n---\n{_mark(writer)}\n")
-        return has_mark(path, writer)  # the producer of an ONNX file
+        return has_mark(path, writer)  # the producer of an ONNX file; torch's programs begin differently
 
-    is_file = str(out).endswith(".onnx")
+    is_file = Path(out).suffix in (".onnx", ".pt2")
     if is_file and tokenizer:
         raise UserError(f"--tokenizer: needs a folder, but --out {out} is a file; give a folder")
     check_output(out, writer, is_ours, None if is_file else _FILES, force=force, reads=reads)

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture, HFArchitecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
-from lgx.artifacts.export.folders import made, model_card
+from lgx.artifacts.export.folders import PROGRAM, made, model_card, quoted
+from lgx.artifacts.export.program import task_of, to_texts, write_pt2
 from lgx.artifacts.export.words import Words, write_words
+from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.safetensors_files import StartRecord, write_safetensors
 from lgx.artifacts.source_names import CONFIG, DENSE, WEIGHTS, TimmSource
 from lgx.artifacts.timm_models import normalization_of
@@ -137,6 +139,31 @@ def name_classes(config: Any, names: tuple[str, ...]) -> None:
     if names:
         config.id2label = dict(enumerate(names))
         config.label2id = {name: index for index, name in enumerate(names)}
+
+
+def write_program_folder(
+    out: Path, network: PretrainedNetwork, card: dict[str, Any], writer: str, record: StartRecord
+) -> None:
+    """Write a network that no architecture describes: a program of torch, the weights, and a note.
+
+    Args:
+        out: A folder.
+        network: The network.
+        card: Facts for the note.
+        writer: The command that writes it.
+        record: The start of the network.
+    """
+    summary = f"Written by lgx {__version__}. The network {network.unknown_part}; torch alone loads its program."
+    code = f"import torch\n\nmodel = torch.export.load({quoted(f'{out.name}/{PROGRAM}')}).module()"
+    sizes = {"parameters": _parameters(network.model)}
+    note = model_card(out.name, "pytorch", "image-classification, learngene", summary, sizes, card, code, writer)
+    task = task_of(network, card.get("task") or "")
+    with atomic_path(out) as temporary:
+        temporary.mkdir()
+        write_pt2(temporary / PROGRAM, network.model, task, to_texts(task, card))
+        write_safetensors(temporary / WEIGHTS, network.model.state_dict(), {"format": "pt"})
+        (temporary / "README.md").write_text(note, encoding="utf-8")
+        record.write(temporary)
 
 
 @contextmanager

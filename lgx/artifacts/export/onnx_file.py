@@ -43,7 +43,7 @@ def write_onnx(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str
         import onnxscript  # noqa: F401
     size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
     if size > LARGEST:
-        raise UserError(f"--out {out}: weights of {size / 2**30:.1f} GiB exceed an ONNX file's 2 GiB; write a folder")
+        raise UserError(f"--out {out}: weights of {size / 2**30:.1f} GiB exceed an ONNX file's 2 GiB; write a .pt2")
     program = _translated(model, task, texts, str(out))
     with atomic_path(out) as temporary:
         with write_errors(out):
@@ -56,7 +56,7 @@ def write_onnx(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str
 def _translated(model: nn.Module, task: Task, texts: Mapping[str, str], place: str) -> Any:
     """The network as a program of torch.onnx, with metadata."""
     traced = trace(model, task, place)
-    with silent(), foreign_errors(place, "torch.onnx cannot translate it", "export a folder"):
+    with silent(), foreign_errors(place, "torch.onnx cannot translate it", "write a .pt2 file"):
         program: Any = torch.onnx.export(
             traced, dynamo=True, input_names=[*(TEXT_INPUTS if task.reads_text else [_INPUT])],
             output_names=[_OUTPUT if task.is_labeled else "vectors"], external_data=False, verbose=False,

@@ -1,5 +1,6 @@
-"""Programs of networks: what they say of their network, traced with a dynamic batch, and compared with it."""
+"""Programs of networks: what they say of their network, traced with a dynamic batch, compared, written as ``.pt2``."""
 
+import io
 import json
 import logging
 import math
@@ -19,6 +20,7 @@ from lgx.core.task import Normalization, Task, image_size
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
+from lgx.host.files import atomic_path
 
 WRITER = "lgx export"
 """The command that writes programs; each program names it."""
@@ -125,6 +127,9 @@ LARGEST_BATCH = 2**16
 TEXT_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """Inputs of exported programs of texts, in the order of the rows of :class:`~lgx.core.batch.Batch`."""
 
+_ABOUT = "lgx.json"
+"""The extra file of a ``.pt2`` file that describes the network."""
+
 
 @dataclass(frozen=True)
 class ExportedModel:
@@ -201,6 +206,28 @@ class _OfParts(nn.Module):
 def parts_of(inputs: Tensor, task: Task) -> tuple[Tensor, ...]:
     """The inputs of an exported program: the images, or the :data:`TEXT_INPUTS` of texts."""
     return inputs.unbind(1) if task.reads_text else (inputs,)
+
+
+def write_pt2(out: str | Path, model: nn.Module, task: Task, texts: Mapping[str, str]) -> float:
+    """Write a network as a program for ``torch.export.load``; lgx itself reads none, because a program may run code.
+
+    Args:
+        out: The file.
+        model: The network, in eval mode.
+        task: What it reads.
+        texts: Metadata, written as the extra file ``lgx.json``.
+
+    Returns:
+        The largest difference between logits of the written program and of the network.
+    """
+    traced = trace(model, task, str(out))
+    content = io.BytesIO()  # on a full disk torch's own writer would abort the process
+    torch.export.save(traced, content, extra_files={_ABOUT: json.dumps(texts)})
+    with atomic_path(out) as temporary:
+        temporary.write_bytes(content.getbuffer())
+        with temporary.open("rb") as file:
+            written: Any = torch.export.load(file).module()
+        return check_parity(model, lambda inputs: written(*parts_of(inputs, task)), task, out)
 
 
 def random_inputs(task: Task, batch: int, seed: int = 0) -> Tensor:
