@@ -1,6 +1,5 @@
 """Describe timm's networks: determine sizes and form, and check the description by building the network again."""
 
-from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,34 +11,13 @@ from timm.models.vision_transformer import Block, ResPostBlock, VisionTransforme
 from torch import nn
 
 from lgx.architectures.building import building_on
-from lgx.architectures.forms import ViTNetwork, difference, form_text
+from lgx.architectures.forms import ViTNetwork, difference
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import shortened
 from lgx.core.task import image_size
 from lgx.errors import UserError
 
 _BLOCKS = (Block, ResPostBlock, EvaBlock, EvaBlockPostNorm)
-
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    "class_token": lambda model: model.cls_token is not None,
-    "reg_tokens": lambda model: 0 if model.reg_token is None else model.reg_token.shape[1],
-    "no_embed_class": lambda model: model.no_embed_class,
-    "global_pool": lambda model: model.global_pool,
-    "pre_norm": lambda model: not isinstance(model.norm_pre, nn.Identity),
-    "fc_norm": lambda model: not isinstance(model.fc_norm, nn.Identity),
-    "init_values": lambda model: getattr(model.blocks[0].ls1, "init_values", None),
-    "qk_norm": lambda model: not isinstance(model.blocks[0].attn.q_norm, nn.Identity),
-    "qkv_bias": lambda model: model.blocks[0].attn.qkv.bias is not None,
-    "proj_bias": lambda model: model.blocks[0].attn.proj.bias is not None,
-    "pool_include_prefix": lambda model: model.pool_include_prefix,
-    "dynamic_img_size": lambda model: model.dynamic_img_size,
-}
-"""Functions that read the arguments of timm's ``VisionTransformer`` from a model."""
-
-_READ_OF_EVA: Mapping[str, Callable[[Any], Any]] = {
-    "num_reg_tokens": _READ["reg_tokens"],
-    **{name: _READ[name] for name in ("class_token", "no_embed_class", "global_pool", "dynamic_img_size")},
-}
 
 
 class Description(NamedTuple):
@@ -134,18 +112,9 @@ def _short_ratio(hidden: int, width: int) -> float:
 
 
 def _describe_with_form(model: ViTNetwork, form: str, mlp_ratio: float) -> Description:
-    """Describe a model by its sizes and a form, with arguments that differ from the form."""
+    """Describe a model by its sizes and a form."""
     try:
         candidate = _candidate(model, form, mlp_ratio)
-        built = candidate.build("meta")
-        reason = difference(built, model)
-        if reason is None:
-            return Description(candidate)
-        if not form:
-            return Description(None, reason)
-        read = _READ_OF_EVA if isinstance(model, Eva) else _READ
-        changed = {name: get(model) for name, get in read.items() if get(model) != get(built)}
-        candidate = _candidate(model, form_text(form, changed), mlp_ratio)
         reason = difference(candidate.build("meta"), model)
     except UserError as error:  # sizes that no architecture has, or a model that differs from its name
         return Description(None, str(error).removeprefix("architecture: "))

@@ -1,11 +1,10 @@
 """Forms of ViTs: the properties other than sizes that networks of one family share, as timm defines them.
 
-A form is a text: the name of a timm model, whose sizes are ignored (``vit_small_patch14_dinov2``), and arguments of
-timm's network class that differ from it (``vit_base_patch16_224+reg_tokens=4+class_token=False``). The empty text is
-the plain ViT. So only timm defines the structure of a family.
+A form is the name of a timm model, whose sizes are ignored (``vit_small_patch14_dinov2``). The empty text is the plain
+ViT. So only timm defines the structure of a family.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
@@ -29,66 +28,16 @@ MODULES = ("vision_transformer", "deit", "eva")
 _ONLY_AT_START = frozenset({"init_values", "weight_init_mode", "fix_init", "head_init_scale"})
 """Attributes of timm's modules that affect only random initialization."""
 
-_MOST_REGISTERS = 1024
 _ERRORS = (RuntimeError, AssertionError, TypeError, ValueError, ZeroDivisionError)
 
 
-def _registers(text: str) -> int:
-    count = int(text)
-    if not 0 <= count <= _MOST_REGISTERS:
-        raise ValueError(text)
-    return count
-
-
-def _layer_scale(text: str) -> float | None:
-    return None if text == "None" else float(text)
-
-
-_FLAGS = (
-    "class_token", "no_embed_class", "pre_norm", "final_norm", "fc_norm", "qk_norm", "qkv_bias", "proj_bias",
-    "pool_include_prefix", "dynamic_img_size",
-)  # fmt: skip
-ARGUMENTS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    **dict.fromkeys(_FLAGS, ({"True": True, "False": False}.__getitem__, "True or False")),
-    **dict.fromkeys(("reg_tokens", "num_reg_tokens"), (_registers, f"a number, 0 to {_MOST_REGISTERS}")),
-    "global_pool": (str, "token, avg, max, avgmax or map"),
-    "init_values": (_layer_scale, "a number or None"),
-}
-"""Arguments of timm's network classes that a form can set -> parser of the text, and the valid values in words."""
-
-
-def form_text(base: str, arguments: Mapping[str, Any]) -> str:
-    """Write a form; the arguments are in alphabetical order."""
-    return "+".join([base, *(f"{name}={value}" for name, value in sorted(arguments.items()))])
-
-
-@cache
-def parse_form(form: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
-    """Parse a non-empty form.
-
-    Returns:
-        Name of the timm model, and arguments of its network class.
-    """
-    base, *parts = form.split("+")
-    if not is_model_in_modules(base, MODULES):
+def check_form(form: str) -> None:
+    """Refuse a form that is not the name of a ViT of timm."""
+    if not is_model_in_modules(form, MODULES):
         raise UserError(
-            f"architecture: form must start with the name of a ViT of timm, e.g. vit_small_patch14_dinov2 (`lgx "
-            f"backbones` lists them), got {shortened(base)}"
+            f"architecture: form must be the name of a ViT of timm, e.g. vit_small_patch14_dinov2 (`lgx backbones` "
+            f"lists them), got {shortened(form)}"
         )
-    arguments = {}
-    for part in parts:
-        name, _, text = part.partition("=")
-        if name not in ARGUMENTS:
-            raise UserError(
-                f"architecture: form {shortened(form)}: unknown argument {shortened(name)}; known are "
-                f"{', '.join(ARGUMENTS)}"
-            )
-        read, right = ARGUMENTS[name]
-        try:
-            arguments[name] = read(text)
-        except (ValueError, KeyError):
-            raise UserError(f"architecture: form: {name} must be {right}, got {shortened(text)}") from None
-    return base, tuple(sorted(arguments.items()))
 
 
 def build_form(form: str, device: str | None, sizes: Mapping[str, Any]) -> ViTNetwork:
@@ -99,10 +48,9 @@ def build_form(form: str, device: str | None, sizes: Mapping[str, Any]) -> ViTNe
         device: ``meta`` builds shapes without memory.
         sizes: Further arguments of timm's network class: ``depth``, ``embed_dim``, ``img_size``, ...
     """
-    base, arguments = parse_form(form)
     remedy = "choose other sizes or another form"
     with foreign_errors(f"architecture of form {form}", "timm cannot build it", remedy, _ERRORS), building_on(device):
-        return cast(ViTNetwork, timm.create_model(base, pretrained=False, **{**dict(arguments), **sizes}))
+        return cast(ViTNetwork, timm.create_model(form, pretrained=False, **sizes))
 
 
 @cache

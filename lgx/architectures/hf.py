@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from huggingface_hub import hf_hub_download
 from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes
@@ -20,7 +19,6 @@ from lgx.core.schema import CLASSES, MAPPING, Field, at_most, check_fields
 from lgx.core.task import Kind, Task
 from lgx.errors import UserError
 from lgx.host.extras import extra
-from lgx.host.failures import foreign_errors
 from lgx.host.safety import read_json
 
 if TYPE_CHECKING:
@@ -90,7 +88,6 @@ class HFArchitecture(Architecture):
             return  # any sizes are right, and the import of transformers takes seconds
         with extra("nlp", "architecture"):
             from lgx.architectures.hf_config import hidden_key, usual_text
-            from lgx.architectures.hf_trials import check_heads
         object.__setattr__(self, "config", usual_text(self.config, self.depth, self.vocab_size))
         if self.head_dim * self.num_heads == self.embed_dim:
             object.__setattr__(self, "head_dim", 0)
@@ -101,7 +98,6 @@ class HFArchitecture(Architecture):
             )
         if self.mlp_ratio != 4 and hidden_key(self.model_type) is None:
             raise UserError(f"architecture: the MLP of {self.model_type} has mlp_ratio 4; leave it out")
-        check_heads(*self._structure_key, self.num_heads)
 
     @property
     def model_type(self) -> str:
@@ -219,14 +215,13 @@ class HFArchitecture(Architecture):
     def with_layers(self, source: Architecture, layers: Sequence[int]) -> "HFArchitecture":
         """See :class:`~lgx.architectures.base.Architecture`."""
         from lgx.architectures.hf_config import of_layers
-        from lgx.architectures.hf_trials import counts_layers
 
         if not isinstance(source, HFArchitecture) or [*layers] == [*range(source.depth)]:
             return self
-        if [*layers] != [*range(self.depth)] and counts_layers(*self._structure_key):
+        if [*layers] != [*range(self.depth)] and json.loads(source.config).get("scale_attn_by_inverse_layer_idx"):
             raise UserError(
-                f"architecture: what a layer of {self.model_type} computes depends on its number, so only the first "
-                f"layers of a network can be kept, not {' '.join(map(str, layers))}"
+                f"architecture: what a layer of this {self.model_type} computes depends on its number, so only the "
+                f"first layers of a network can be kept, not {' '.join(map(str, layers))}"
             )
         return self.replace(config=of_layers(source.config, source.depth, tuple(layers)))
 
@@ -326,14 +321,10 @@ def described_network(name: str) -> HFArchitecture:
     """The architecture of a model of transformers, a classifier of texts or a language model.
 
     Args:
-        name: Folder with its ``config.json``, or its name on the Hugging Face hub.
+        name: Folder with its ``config.json``.
     """
     remedy = "give a folder that transformers' save_pretrained wrote"
-    folder = Path(name)
-    if not folder.is_dir():
-        with foreign_errors(f"hf:{name}", "could not be downloaded", remedy):
-            folder = Path(hf_hub_download(name.removeprefix("hf://"), "config.json")).parent
-    config = folder / "config.json"
+    config = Path(name) / "config.json"
     if not config.is_file():
         raise UserError(f"hf:{name}: has no config.json; {remedy}")
     return describe_config(read_json(config, remedy), str(config))

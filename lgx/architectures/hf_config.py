@@ -5,7 +5,6 @@ does not know is refused.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
@@ -47,8 +46,6 @@ _NOT_OF_THE_NETWORK = frozenset({
     "task_specific_params", "tokenizer_class", "use_cache",
 })  # fmt: skip
 """Keys in which networks may differ that compute the same."""
-_COUNTS = re.compile(r"num_|n_|.*(layers|experts|heads|blocks)$")
-_MOST = 4096
 Values = dict[str, Any]
 
 
@@ -230,9 +227,6 @@ def usual_text(text: str, depth: int, tokens: int) -> str:
             f"architecture: config must be a JSON object with a model_type, got {shortened(text)}"
         ) from None
     default_values(str(model_type))
-    for key, value in values.items():
-        if type(value) is int and _COUNTS.match(key) and value > _MOST:
-            raise UserError(f"architecture: config: {key} must be at most {_MOST:,}, got {value}")
     lists = {key: values.pop(key) for key in keys_by_layer(model_type) if key in values}
     lists = {key: value for key, value in lists.items() if _has_length(value, depth)}
     usual = lists_of(values, depth) if lists else {}
@@ -327,11 +321,7 @@ def configuration(text: str, sizes: Mapping[str, Any], drop_rate: float | None =
     values["pad_token_id"] = _at_most(values.get("pad_token_id"), tokens - 1)  # an embedding has a row for it
     head = {} if sizes["kind"] == "language" else {"num_labels": sizes["num_classes"]}
     with foreign_errors(f"architecture of type {model_type}", "transformers refuses it", "choose other sizes"):
-        try:
-            return CONFIG_MAPPING[model_type](**values, **head)
-        except Exception as error:
-            reason = " ".join(str(error.__cause__ or error).split())  # the cause says which value is wrong
-            raise ValueError(reason) from None
+        return CONFIG_MAPPING[model_type](**values, **head)
 
 
 def _at_most(token: Any, most: int) -> Any:

@@ -8,6 +8,7 @@ change its logits. A type that fails is refused.
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from functools import cache
 from itertools import chain
@@ -18,8 +19,9 @@ from torch import Tensor, nn
 
 from lgx.architectures.axes import Axes, Axis, gathered
 from lgx.architectures.hf_config import default_values, hidden_key, key_of
-from lgx.architectures.hf_trials import HEAD, LENGTH, NEURONS, PAD, TOKENS, Shapes, Trials, ids_of, in_thread
+from lgx.architectures.hf_trials import HEAD, LENGTH, NEURONS, PAD, TOKENS, Shapes, Trials, ids_of
 from lgx.errors import UserError
+from lgx.host.failures import foreign_errors
 
 
 class Template(NamedTuple):
@@ -81,7 +83,10 @@ def structure(config: str, kind: str, heads_per_group: int) -> Structure:
     Raises:
         UserError: If its parts cannot be told apart; the sentence says why.
     """
-    return in_thread(config, lambda: _Reader(config, kind, heads_per_group).read())
+    reader = _Reader(config, kind, heads_per_group)
+    with foreign_errors(f"architecture of type {reader.name}", "is not supported", "choose another type"):
+        with ThreadPoolExecutor(1) as thread:  # which the modes of a plan, whose tensors have no values, do not reach
+            return thread.submit(reader.read).result()
 
 
 class _Reader(Trials):

@@ -1,45 +1,20 @@
 """Small networks of a type of transformers, that show what it computes."""
 
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lgx.architectures.building import building_on
-from lgx.architectures.hf_config import configuration, default_values, of_layers
+from lgx.architectures.hf_config import configuration
 from lgx.architectures.hf_model import text_network
 from lgx.errors import UserError
-from lgx.host.failures import foreign_errors, reason_of
 
 HEAD, NEURONS, LENGTH, TOKENS, PAD = 8, 40, 20, 48, 1
 _MOST_PARAMETERS = 2**26
 TrialSizes = dict[str, Any]
 Shapes = dict[str, tuple[int, ...]]
-T = TypeVar("T")
-
-
-@cache
-def check_heads(config: str, kind: str, heads_per_group: int, num_heads: int) -> None:
-    """Refuse a number of heads with which a type cannot run; see :class:`Trials`."""
-    in_thread(config, lambda: Trials(config, kind, heads_per_group).check_heads(num_heads))
-
-
-@cache
-def counts_layers(config: str, kind: str, heads_per_group: int) -> bool:
-    """Whether a layer computes something else at another place of the network; see :class:`Trials`."""
-    return in_thread(config, Trials(config, kind, heads_per_group).counts_layers)
-
-
-def in_thread(config: str, question: Callable[[], T]) -> T:
-    """Answer a question in another thread, which the modes of a plan, whose tensors have no values, do not reach."""
-    name = json.loads(config)["model_type"]
-    with foreign_errors(f"architecture of type {name}", "is not supported", "choose another type"):
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(question).result()
 
 
 class _Guess(NamedTuple):
@@ -111,43 +86,6 @@ class Trials:
         if len(prefixes) != 1 or not all(f"{next(iter(prefixes))}2." in name for name in new):
             raise UserError(f"architecture: the layers of {self.name} share weights, or are not one list of layers")
         return prefixes.pop()
-
-    def check_heads(self, num_heads: int) -> None:
-        """See :func:`check_heads`."""
-        base = self.base | {"num_heads": num_heads, "embed_dim": num_heads * HEAD, "depth": 1}
-        base["mlp_ratio"] = NEURONS / base["embed_dim"]
-        try:
-            self.network(None, **base)(ids_of())
-        except (RuntimeError, ValueError) as error:
-            raise UserError(f"architecture: {self.name} cannot have {num_heads} heads ({reason_of(error)})") from error
-
-    @torch.no_grad()
-    def counts_layers(self) -> bool:
-        """A network whose layers 1, 2 and 4 change nothing must compute what its other layers compute alone."""
-        kept = (0, 3, 5)
-        depth = 6
-        windows = {"sliding_window": 4, "local_attention": 4}
-        values = json.loads(self.config)
-        values |= {key: size for key, size in windows.items() if key in default_values(self.name)}
-        config = json.dumps(values)
-        prefix = self.layers()
-        whole, short = (
-            Trials(text, self.kind, self.base["heads_per_group"]).network(None, prefix, depth=layers)
-            for text, layers in ((config, depth), (of_layers(config, depth, kept), len(kept)))
-        )
-        tensors = dict(whole.named_parameters())
-        for name, tensor in tensors.items():
-            is_between = name.startswith(tuple(f"{prefix}{layer}." for layer in (1, 2, 4)))
-            if tensor.ndim == 1 and ("norm" in name.lower() or "ln_" in name or is_between):
-                tensor.fill_(0 if name.endswith("bias") else 1)
-            elif is_between:
-                tensor.zero_()
-        for name, tensor in short.named_parameters():
-            number, _, rest = name.removeprefix(prefix).partition(".")
-            tensor.copy_(tensors[f"{prefix}{kept[int(number)]}.{rest}" if name.startswith(prefix) else name])
-        one = whole.tokens(ids_of(LENGTH - 4)[:1])
-        other = short.tokens(ids_of(LENGTH - 4)[:1])
-        return not torch.allclose(one, other, rtol=1e-3, atol=1e-3 * float(one.std()))
 
 
 def ids_of(length: int = 9) -> Tensor:

@@ -28,8 +28,7 @@ def parse_any_architecture(text: str, **overrides: Any) -> Architecture:
     ``stages=3-3-4-3-3`` shares layers and implies the depth. A specification without a family is a ViT; for another
     family, it starts with the family's name: ``hf:depth=3,embed_dim=192,num_heads=3,max_len=128``.
     ``timm:vit_small_patch14_dinov2,depth=6`` starts from a ViT of timm, its form included, and
-    ``hf:FOLDER,depth=4,embed_dim=192,num_heads=3`` from the configuration of a network of transformers, in a folder or
-    on the Hugging Face hub.
+    ``hf:FOLDER,depth=4,embed_dim=192,num_heads=3`` from the configuration of a network of transformers.
 
     Args:
         text: Name or specification.

@@ -88,8 +88,6 @@ def sample_architectures(
     """
     if name not in SETS:
         raise UserError(f"architecture set {name!r} is unknown; known are {', '.join(SETS)}")
-    if count < 1:
-        raise UserError(f"count must be at least 1, got {count}")
     rng = random.Random(seed)
     held, draw = SETS[name]
     base = base or _DEFAULTS[held]()

@@ -15,14 +15,13 @@ from torch import Tensor
 from lgx.architectures.axes import Axes, read_axes
 from lgx.architectures.base import Architecture, register_family
 from lgx.architectures.building import building_on
-from lgx.architectures.forms import ViTNetwork, build_form, meta_network, parse_form, same_form
+from lgx.architectures.forms import ViTNetwork, build_form, check_form, meta_network, same_form
 from lgx.architectures.names import name_of
 from lgx.architectures.vit_model import SegmentationViT, segmenting, without_pooling
 from lgx.core.schema import Field, check_fields
 from lgx.core.task import IMAGE_SIZE, ImageSize, Kind, Task, height_width, image_size, parse_image_size, size_text
 from lgx.errors import UserError
 
-_MOST_PATCHES = 2**20
 _FIELDS = {"img_size": IMAGE_SIZE, "form": Field(lambda value: type(value) is str, "a text")}
 
 
@@ -84,10 +83,8 @@ class ViTArchitecture(Architecture):
             raise UserError(
                 f"architecture: patch_size {self.patch_size} does not divide img_size {size}; choose a divisor"
             )
-        if math.prod(self.grid) > _MOST_PATCHES:
-            raise UserError(f"architecture: img_size {size} has more than {_MOST_PATCHES:,} patches")
         if self.form:
-            parse_form(self.form)
+            check_form(self.form)
             self._one_layer()  # timm refuses sizes that contradict the form
 
     def check_inputs(self, task: Task, owner: str) -> None:
@@ -138,7 +135,7 @@ class ViTArchitecture(Architecture):
     @property
     def timm_name(self) -> str:
         """Name of the timm model from which :meth:`timm_args` make this network."""
-        return parse_form(self.form)[0] if self.form else "vit_base_patch16_224"
+        return self.form or "vit_base_patch16_224"
 
     @property
     def head_prefixes(self) -> tuple[str, ...]:
@@ -198,9 +195,8 @@ class ViTArchitecture(Architecture):
         if embedding is not None and grid not in (None, self.grid):
             fitted["pos_embed"] = resample_abs_pos_embed(embedding, [*self.grid], grid, num_prefix_tokens=prefix)
         size = [self.patch_size, self.patch_size]
-        if projection is not None and projection.ndim == 4 and 0 not in projection.shape:
-            if list(projection.shape[-2:]) != size:
-                fitted["patch_embed.proj.weight"] = resample_patch_embed(projection, size)
+        if projection is not None and list(projection.shape[-2:]) != size:
+            fitted["patch_embed.proj.weight"] = resample_patch_embed(projection, size)
         return fitted
 
     def timm_args(self) -> dict[str, Any]:
@@ -209,10 +205,10 @@ class ViTArchitecture(Architecture):
         For segmentation the head reads every token.
         """
         values = self.to_dict()
-        form = values.pop("form", "")
+        values.pop("form", None)
         del values["stages"]
         tokens = {"global_pool": ""} if values.pop("kind") == "segmentation" else {}
-        return (dict(parse_form(form)[1]) if form else {}) | values | tokens
+        return values | tokens
 
     def build(self, device: str | None = None, drop_rate: float = 0.0) -> ViTNetwork:
         """Build the timm model with timm's own random initialization.
@@ -254,18 +250,14 @@ def _axes_of_one_layer(architecture: ViTArchitecture) -> dict[str, Axes]:
 
 
 def _grid_of(embedding: Tensor, num_prefix_tokens: int, source: Architecture | None) -> tuple[int, int] | None:
-    """Rows and columns of a position embedding (1, P + rows * columns, D); None for another shape.
+    """Rows and columns of a position embedding (1, P + rows * columns, D); None if they are unknown.
 
     Args:
         embedding: The position embedding.
         num_prefix_tokens: Prefix tokens that have a position, P.
         source: Gives the grid if it has as many patches; otherwise the grid is a square.
     """
-    if embedding.ndim != 3 or embedding.shape[0] != 1 or not embedding.shape[2]:
-        return None
     patches = embedding.shape[1] - num_prefix_tokens
-    if patches < 1:
-        return None
     if isinstance(source, ViTArchitecture) and math.prod(source.grid) == patches:
         return source.grid
     side = math.isqrt(patches)

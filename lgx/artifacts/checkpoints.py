@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
-from torch.serialization import get_unsafe_globals_in_checkpoint
 
 from lgx.errors import UserError
 from lgx.host.failures import checkpoint_errors
@@ -44,36 +42,18 @@ def weights_of_run(source: str) -> str:
     return str(file)
 
 
-class Skipped:
-    """Replaces an object of a class that is not read."""
-
-    def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        """An empty object for any arguments."""
-        return object.__new__(cls)
-
-    def __setstate__(self, state: Any) -> None:
-        """Keep nothing."""
-
-
-def load_checkpoint(path: str | Path, also: Sequence[type] = (), skips_others: bool = False) -> dict[str, Any]:
+def load_checkpoint(path: str | Path, also: Sequence[type] = ()) -> dict[str, Any]:
     """Read a checkpoint with ``weights_only=True``: tensors and plain types, never code.
 
     Args:
         path: The file.
         also: Other allowed classes; they may only keep attributes.
-        skips_others: Whether objects of other classes become :class:`Skipped` instead of an error.
     """
     path = Path(path)
     if not path.is_file():
         raise UserError(f"{path}: {'is a folder, no' if path.is_dir() else 'no such'} checkpoint")
-    with checkpoint_errors(path):
-        types: list[Any] = [*also]
-        if skips_others:
-            with suppress(ValueError):  # unknown in the format before torch 1.6
-                types += [(Skipped, name) for name in get_unsafe_globals_in_checkpoint(path)]
-        with torch.serialization.safe_globals(types):
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    with checkpoint_errors(path), torch.serialization.safe_globals([*also]):
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(checkpoint, dict):
-        names = sorted(name for _, name in types) if isinstance(checkpoint, Skipped) else [type(checkpoint).__name__]
-        raise UserError(f"{path}: expected a dictionary, found {', '.join(names[:3])}; save the network's state dict")
+        raise UserError(f"{path}: expected a dictionary, found a {type(checkpoint).__name__}")
     return checkpoint

@@ -14,17 +14,14 @@ from lgx.architectures.building import building_on, fill_buffers
 from lgx.architectures.describing import describe_vit
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import WHOLE, Learngene
-from lgx.artifacts.safetensors_files import half_type, read_safetensors
+from lgx.artifacts.safetensors_files import half_type
 from lgx.artifacts.safety import (
-    AGAIN,
-    TASK,
     check_weights,
     described_architecture,
-    is_number_tensor,
 )
-from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, WEIGHTS, TimmSource
+from lgx.artifacts.source_names import FINAL_LEARNGENE, TimmSource
 from lgx.artifacts.sources import kind_of
-from lgx.artifacts.timm_models import import_timm, load_timm, normalization_of
+from lgx.artifacts.timm_models import LOCAL, import_timm, load_timm, normalization_of
 from lgx.artifacts.transformers_files import is_text_network, read_text_network
 from lgx.artifacts.vector_space import Space, read_pooling, read_space
 from lgx.core.eval_transforms import resize_of_timm
@@ -33,8 +30,6 @@ from lgx.core.task import AS_STORED, Reading
 from lgx.errors import UserError
 from lgx.host.failures import timm_errors
 from lgx.host.safety import read_json
-
-_PICKLED = "pytorch_model.bin"
 
 
 @dataclass(frozen=True)
@@ -100,9 +95,9 @@ def load_pretrained(place: str) -> PretrainedNetwork:
 
             - a learngene file, of any name, that holds a whole network,
             - a folder that ``lgx init``, ``lgx import``, ``timm.models.save_for_hf`` or, for a GPT-2,
-              ``save_pretrained`` wrote, with or without ``local-dir:``,
+              ``save_pretrained`` wrote,
             - a Lightning checkpoint ``*.ckpt`` of an lgx run,
-            - a timm model name that timm downloads, ``levit_384.fb_dist_in1k``, ``timm:…`` or ``hf-hub:…``.
+            - a timm model name that timm downloads, ``levit_384.fb_dist_in1k`` or ``timm:…``.
     """
     kind = kind_of(place)
     if kind == "weights":
@@ -112,12 +107,7 @@ def load_pretrained(place: str) -> PretrainedNetwork:
             if Path(place).exists()
             else f"{place}: no such file or folder"
         )
-    network = _LOADERS[kind](place)
-    check_fields({"mean": [*network.mean], "std": [*network.std]}, {k: TASK[k] for k in ("mean", "std")}, place)
-    channels = network.architecture.in_chans if isinstance(network.architecture, ViTArchitecture) else len(network.mean)
-    if not len(network.mean) == len(network.std) == channels:
-        raise UserError(f"{place}: has a mean and std of {len(network.mean)} and {len(network.std)} channels; {AGAIN}")
-    return network
+    return _LOADERS[kind](place)
 
 
 def architecture_of(place: str) -> Architecture:
@@ -126,26 +116,14 @@ def architecture_of(place: str) -> Architecture:
     Args:
         place: As for :func:`load_pretrained`.
     """
-    with torch.random.fork_rng(devices=[]):
-        network = _without_weights(place) or load_pretrained(place)
-    return network.require_architecture("a default architecture")
-
-
-def load_described(place: str, purpose: str) -> PretrainedNetwork:
-    """Load a trained network, see :func:`load_pretrained`; refuse other models of timm than ViTs without weights."""
-    network = _without_weights(place)
-    if network is not None:
-        network.require_architecture(purpose)
-    return load_pretrained(place)
-
-
-def _without_weights(place: str) -> PretrainedNetwork | None:
-    """The description of a model that timm can build by name; None of other sources."""
     source = TimmSource.named(place) if kind_of(place) in ("timm", "name") else None
-    if source is None:
-        return None
-    with building_on("meta"), timm_errors(place):
-        return _described(place, source.build())
+    with torch.random.fork_rng(devices=[]):
+        if source is None:
+            network = load_pretrained(place)
+        else:
+            with building_on("meta"), timm_errors(place):
+                network = _described(place, source.build())
+    return network.require_architecture("a default architecture")
 
 
 def _from_learngene(name: str) -> PretrainedNetwork:
@@ -183,11 +161,11 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     if about.get("plain_network") is not True:
         raise UserError(f"{name}: not a plain network of its architecture; give {FINAL_LEARNGENE} of that run")
     check_weights(tensors, name, of_run=True)
-    return _network(name, architecture, tensors, check_fields(about.get("task", {}), TASK, f"{place}: task"))
+    return _network(name, architecture, tensors, about.get("task", {}))
 
 
 def _from_folder(name: str) -> PretrainedNetwork:
-    path = Path(name.removeprefix(FOLDER))
+    path = Path(name)
     config = path / "config.json"
     if not config.is_file():
         raise UserError(f"{path}: has no config.json; give a model folder of `lgx init`, or the folder of a run")
@@ -201,39 +179,25 @@ def _from_folder(name: str) -> PretrainedNetwork:
         return replace(network, has_head=has_head, lacking=lacking, half=half_type(weights), space=space)
     if "model_type" in about and "architecture" not in about:
         raise UserError(
-            f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; `lgx import "
-            f"timm:NAME --weights FILE` reads ViTs"
+            f"{path}: is a {shortened(about['model_type'])} of transformers, which lgx does not read; give a network "
+            f"of texts, or a ViT of timm"
         )
-    check_weights(_weights_beside(config), str(path))
-    network = _from_timm(f"{FOLDER}{path}")
-    values = check_fields({"value_range": about.get("value_range") or []}, TASK, str(config))["value_range"]
-    reading = network.reading._replace(value_range=tuple(values))
+    model = load_timm(f"{LOCAL}{path}")
+    with timm_errors(name):  # a configuration may contain anything
+        network = _described(name, model)
+    reading = network.reading._replace(value_range=tuple(about.get("value_range") or ()))
     network = replace(network, reading=reading, space=read_space(path))
     if about.get("kind") == "multilabel" and network.architecture is not None:  # the head is timm's own
         return replace(network, architecture=network.architecture.replace(kind="multilabel"))
     return network
 
 
-def _weights_beside(config: Path) -> dict[str, Tensor]:
-    """The weights of a timm folder: ``model.safetensors``, otherwise ``pytorch_model.bin``, timm's default."""
-    folder = config.parent
-    if (folder / _PICKLED).is_file() and not (folder / WEIGHTS).exists():
-        values = load_checkpoint(folder / _PICKLED)
-        wrong = [name for name, value in values.items() if not is_number_tensor(value)]
-        if wrong:
-            raise UserError(f"{folder / _PICKLED}: {shortened(wrong[0])} is no tensor; {AGAIN}")
-        return values
-    return read_safetensors(folder / WEIGHTS)[0]
-
-
 def _from_timm(name: str) -> PretrainedNetwork:
     if "/" in name.split(":")[0] or Path(name).is_file():
         reason = "unknown kind of file" if Path(name).exists() else "no such file or folder"
         raise UserError(f"{name}: {reason}; give a checkpoint, a learngene file or a model folder")
-    is_elsewhere = name.startswith((FOLDER, "hf-hub:"))
-    model = load_timm(name) if is_elsewhere else import_timm(TimmSource.parse(name))[0]
-    with timm_errors(name):  # a folder's configuration may contain anything
-        return _described(name, model)
+    model, _ = import_timm(TimmSource.parse(name))
+    return _described(name, model)
 
 
 def _described(name: str, model: Any) -> PretrainedNetwork:

@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from lgx.artifacts.source_names import FOLDER, RECORD
+from lgx.artifacts.source_names import RECORD
 from lgx.core.schema import LINE, MAPPING, check_fields, mapping_of
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
@@ -115,8 +115,8 @@ class StartRecord:
 
     @classmethod
     def read(cls, place: str) -> "StartRecord | None":
-        """The record in a folder, with or without ``local-dir:``; None at other places."""
-        file = os.path.join(place.removeprefix(FOLDER), RECORD)
+        """The record in a folder; None at other places."""
+        file = os.path.join(place, RECORD)
         if not os.path.isfile(file):  # unlike Path's, it accepts names that are not paths
             return None
         about = check_fields(read_json(Path(file), _AGAIN), _FIELDS, file, complete=True)

@@ -3,7 +3,6 @@
 import difflib
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any, Self
 
 import timm
@@ -12,7 +11,7 @@ from lgx.core.schema import CLASSES, at_most, check_fields
 from lgx.core.task import IMAGE_SIZE, ImageSize
 from lgx.errors import UserError
 
-HUB, TIMM, FOLDER = "hf://", "timm:", "local-dir:"
+HUB, TIMM = "hf://", "timm:"
 """Beginnings of sources."""
 SAFETENSORS, LEARNGENE = ".safetensors", ".learngene.safetensors"
 """How the names of weights and of learngenes end."""
@@ -38,9 +37,6 @@ WEIGHTS_SUFFIXES = (SAFETENSORS, ".ckpt", ".pt", ".pth", ".bin", ".tar")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*(::|://)")
 _COUNT = at_most(65_536, 1)
 _FIELDS = {"img_size": IMAGE_SIZE, "patch_size": _COUNT, "in_chans": _COUNT, "num_classes": CLASSES}
-_HOMES = {"home", "Users"}
-_KEPT = 4
-"""Parts of a path that identify a file of a run: experiment, run, seed, file."""
 
 
 def is_remote(text: str) -> bool:
@@ -100,31 +96,3 @@ class TimmSource:
     def build(self) -> Any:
         """The model with random weights."""
         return timm.create_model(self.model, pretrained=False, **self.arguments())
-
-
-def path_of(place: str) -> str:
-    """The path in a place: the place without ``local-dir:``."""
-    return place.removeprefix(FOLDER)
-
-
-def path_in(name: str) -> str | None:
-    """The path of this machine in a source; None in names."""
-    path = path_of(name).removeprefix("file://")
-    if is_remote(path) or path.startswith((TIMM, "hf-hub:")) or timm.is_model(path.split(".")[0]):
-        return None
-    return path if "/" in path or path.endswith((SAFETENSORS, ".ckpt")) else None
-
-
-def public_path(path: str) -> str:
-    """The last parts of a path, which identify a file of a run, without a user's home."""
-    parts = [part for part in PurePosixPath(path).parts if part != ".."]
-    if parts[:1] == ["/"]:
-        parts = parts[3:] if parts[1:2] and parts[1] in _HOMES else parts[1:]
-    kept = _KEPT + 1 if parts[-2:-1] == ["checkpoints"] else _KEPT
-    return "/".join(parts[-kept:])
-
-
-def public_name(name: str) -> str:
-    """A source as others may see it: a path in it is shortened, a name stays as it is."""
-    path = path_in(name)
-    return name if path is None else name.replace(path, public_path(path))

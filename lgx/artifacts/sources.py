@@ -5,10 +5,8 @@ code reads :attr:`Source.place` and never asks a server. The Hugging Face hub is
 """
 
 import os
-import re
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +20,6 @@ from lgx.artifacts.source_names import (
     BESIDE,
     CONFIG,
     FINAL_LEARNGENE,
-    FOLDER,
     HUB,
     LEARNGENE,
     SAFETENSORS,
@@ -30,7 +27,6 @@ from lgx.artifacts.source_names import (
     WEIGHTS,
     WEIGHTS_SUFFIXES,
     is_remote,
-    path_of,
 )
 from lgx.core.readable import some
 from lgx.errors import UserError
@@ -62,7 +58,7 @@ class Source:
         """The file of weights: itself, or the file in a model folder; None if there is none."""
         if "\0" in self.place or len(self.place) > 4096:  # an option that is not a source may contain any text
             return None
-        path = Path(path_of(self.place))
+        path = Path(self.place)
         files = [path / name for name in ("model.safetensors", "pytorch_model.bin")] if path.is_dir() else [path]
         weights = (file for file in files if file.suffix in WEIGHTS_SUFFIXES or is_learngene(str(file)))
         return next((file for file in weights if file.is_file()), None)
@@ -81,7 +77,7 @@ def kind_of(place: str) -> Kind:
         return "learngene"
     if place.endswith(".ckpt"):
         return "checkpoint"
-    if place.startswith(FOLDER) or os.path.isdir(place):
+    if os.path.isdir(place):
         return "folder"
     return "weights" if place.endswith(WEIGHTS_SUFFIXES) else "name"
 
@@ -161,14 +157,12 @@ def _fetched(text: str, download: bool) -> Source:
         The file or folder, with its name at its commit.
     """
     name = _parsed(text)
-    snapshot = None
-    is_final = re.fullmatch(r"[0-9a-f]{40}", name.revision or "") and name.path_in_repo.endswith(SAFETENSORS)
-    if is_final or not download:
-        with suppress(LocalEntryNotFoundError):
+    if not download:
+        try:
             snapshot = _snapshot(name, local_files_only=True)
-    if snapshot is None and not download:
-        raise UserError(f"{text}: has not been downloaded yet; `lgx init --source {text} …` does")
-    if snapshot is None:
+        except LocalEntryNotFoundError:
+            raise UserError(f"{text}: has not been downloaded yet; `lgx init --source {text} …` does") from None
+    else:
         try:
             snapshot = _snapshot(name)
         except Exception as error:  # the errors of the client's HTTP library are not those of the client

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lgx.artifacts.safetensors_files import read_metadata, read_safetensors, write_safetensors
-from lgx.artifacts.safety import TASK, check_weights
+from lgx.artifacts.safety import check_weights
 from lgx.core.schema import LINE, MAPPING, at_most, check_fields, mapping_of
 from lgx.core.version import __version__
 from lgx.errors import UserError
@@ -103,8 +103,7 @@ class TaskEmbeddings:
         place = f"{path}: its description is damaged"
         remedy = "make it again with `lgx embed`"
         about = check_fields(parse_json(metadata[_KEY], place, remedy), _DESCRIPTION, place, complete=True)
-        tasks = {name: check_fields(task, TASK, f"{place}: task {name!r}") for name, task in about["tasks"].items()}
-        return cls(tensors, about["ancestor"], about["images"], tasks)
+        return cls(tensors, about["ancestor"], about["images"], about["tasks"])
 
 
 def holds_task_embeddings(path: Path) -> bool:

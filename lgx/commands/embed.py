@@ -78,7 +78,6 @@ def _checked(
 ) -> "tuple[PretrainedNetwork, list[str]]":
     """The ancestor and the names of the data sets; ``out`` is checked before the ancestor is read."""
     from lgx.artifacts.pretrained import load_pretrained
-    from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import resolve
     from lgx.artifacts.task_embeddings import holds_task_embeddings
     from lgx.host.files import check_output
@@ -89,7 +88,7 @@ def _checked(
     if len(names) < (2 if control else 1):
         raise UserError("--data: name at least one data set or folder, and two for --control")
     read = resolve(ancestor)
-    check_output(out, "lgx embed", holds_task_embeddings, force=force, reads=[path_of(read.place), tokenizer, *names])
+    check_output(out, "lgx embed", holds_task_embeddings, force=force, reads=[read.place, tokenizer, *names])
     return replace(load_pretrained(read.place), name=read.name), names
 
 

@@ -42,7 +42,6 @@ def export(
     """
     from lgx.architectures import name_of
     from lgx.artifacts.export import check_model_place, write_descendant
-    from lgx.artifacts.source_names import path_of
     from lgx.artifacts.sources import place_in_run, resolve
     from lgx.commands.members import load_chosen
     from lgx.results.model_facts import model_facts
@@ -52,7 +51,7 @@ def export(
     if int8 is None and most_lost != 1.0:
         raise UserError("--most_lost: is the limit of --int8; add --int8, or leave it out")
     resolved = resolve(place_in_run(source))
-    check_model_place(out, _WRITER, force, (source, path_of(resolved.place), tokenizer), tokenizer)
+    check_model_place(out, _WRITER, force, (source, resolved.place, tokenizer), tokenizer)
     network, scores = load_chosen(resolved.place, size.arch, size.budgets())
     architecture = network.require_architecture("export")
     facts = model_facts(resolved, architecture, scores)

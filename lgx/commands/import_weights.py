@@ -21,8 +21,7 @@ def import_weights(
     """Turn a file of weights of a timm model into a model folder that lgx and plain timm read.
 
     timm resamples patches and position embeddings to the given sizes. It reads the official files of DINOv2, DINOv3,
-    CLIP and others. lgx also reads transformers' files of ViT, DeiT and DINOv2. The normalization (mean and std) comes
-    from a configuration beside the file, or from timm's model, in this order.
+    CLIP and others. The normalization (mean and std) is that of timm's model.
 
     Example: lgx import timm:deit_tiny_patch16_224 --weights deit_tiny.safetensors --out ancestor
 
@@ -40,7 +39,7 @@ def import_weights(
     from lgx.artifacts.export.models import describe_model, write_imported
     from lgx.artifacts.source_names import TIMM, TimmSource
     from lgx.artifacts.sources import resolve
-    from lgx.artifacts.timm_models import import_timm, stated_normalization
+    from lgx.artifacts.timm_models import import_timm
     from lgx.errors import UserError
 
     if out.endswith((".safetensors", ".pth", ".pt", ".bin")):
@@ -48,8 +47,8 @@ def import_weights(
     resolved = resolve(weights) if weights else None
     check_model_place(out, WRITER, force, (resolved.place if resolved else None,))
     source = TimmSource(model.removeprefix(TIMM), weights, img_size, patch_size, in_chans, num_classes)
-    network, ignored = import_timm(located := replace(source, weights=resolved.place if resolved else None))
+    network, ignored = import_timm(replace(source, weights=resolved.place if resolved else None))
     print(f"read      {weights or 'what timm downloaded'}\nignored   {', '.join(ignored) or 'nothing'}")
-    print("\n".join(describe_model(network, stated_normalization(located)[1])))
+    print("\n".join(describe_model(network)))
     write_imported(out, network, replace(source, weights=resolved.name if resolved else None), WRITER)
     print(f"written   {out}")

@@ -13,7 +13,6 @@ from lgx.artifacts.export import check_model_place, write_descendant, write_prog
 from lgx.artifacts.export.program import WRITER as PROGRAM_WRITER
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.safetensors_files import StartRecord
-from lgx.artifacts.source_names import path_of, public_name
 from lgx.artifacts.sources import Source, resolve_options
 from lgx.commands.export import write_program
 from lgx.commands.run import SizeOptions
@@ -64,7 +63,7 @@ def init(
     budgets = size.budgets()
     data, options = data_for_sizes(options, budgets)
     named, read = resolve_options({"source": source, **options})
-    reads = [path_of(place) for place in read.values() if isinstance(place, str)]
+    reads = [place for place in read.values() if isinstance(place, str)]
     writer = PROGRAM_WRITER if out.endswith(".onnx") else "lgx init"
     check_model_place(out, writer, force, [tokenizer, *reads], tokenizer)
     initializer = initializer_for(**read, seed=seed)
@@ -86,7 +85,7 @@ def _write_finished(
     out: str, initializer: Initializer, network: PretrainedNetwork, record: StartRecord, source: str
 ) -> None:
     """Write a network that needs no training, and say if it is no plain one."""
-    card = {"method": initializer.method, "source": public_name(source), "task": initializer.origin().task}
+    card = {"method": initializer.method, "source": source, "task": initializer.origin().task}
     architecture = network.architecture
     print(f"method    {initializer.method} from {source}")
     print(f"built     {name_of(architecture) if architecture else network.unknown_part}")
@@ -129,7 +128,7 @@ def _write(
         unknown = f"mean 0.5, std 0.5, because {source} does not contain its normalization"
         print(f"normalize {f'{origin.normalization}, of {source}' if origin.normalization else unknown}")
     label_names = origin.label_names if keep_names else None
-    card = {"method": method, "source": source and public_name(source), "seed": seed, "task": origin.task}
+    card = {"method": method, "source": source, "seed": seed, "task": origin.task}
     record = record if initializer.record else replace(record, method=method)
     words = words_for(architecture, tokenizer, place)
     inputs = origin.mean, origin.std

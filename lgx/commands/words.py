@@ -22,9 +22,8 @@ def tokenizer_of(place: str) -> str | None:
 
     import data_modules
     from lgx.artifacts.export.words import files_in
-    from lgx.artifacts.source_names import path_of
 
-    path = Path(path_of(place))
+    path = Path(place)
     if files_in(path):
         return str(path)
     folders = [path, *path.parents][:_DEPTH]

@@ -1,6 +1,5 @@
 """Check the values of options, and of descriptions in files, which may come from anyone, before they are used."""
 
-import math
 import reprlib
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -33,10 +32,6 @@ def _is_line(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, float) or (type(value) is int and abs(value) < 2**63)
-
-
-def _are_finite(value: Any) -> bool:
-    return isinstance(value, list) and all(_is_number(v) and math.isfinite(v) for v in value)
 
 
 def at_most(most: int, least: int = 0) -> Field:
@@ -74,8 +69,6 @@ def one_of(*words: str) -> Field:
 
 LINE = Field(_is_line, "a line of text")
 NUMBER = Field(_is_number, "a number")
-NUMBERS = Field(_are_finite, "a list of numbers")
-POSITIVE = Field(lambda value: _are_finite(value) and all(v > 0 for v in value), "a list of positive numbers")
 MAPPING = Field(lambda value: isinstance(value, dict), "a mapping")
 CLASSES = at_most(1_000_000)
 

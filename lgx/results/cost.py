@@ -13,7 +13,7 @@ from pathlib import Path
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
-from lgx.artifacts.source_names import FINAL_LEARNGENE, FOLDER, WEIGHTS_SUFFIXES, is_remote
+from lgx.artifacts.source_names import FINAL_LEARNGENE, WEIGHTS_SUFFIXES, is_remote
 from lgx.artifacts.sources import is_learngene, resolve_kept
 from lgx.core.rows import Row
 from lgx.errors import UserError
@@ -156,7 +156,7 @@ def _runs_behind(read: Iterable[RunRecord | _File], weights: _Weights) -> list[R
 
 def _origins(name: str, digest: str, weights: _Weights) -> Sequence[RunRecord | _File]:
     """The run that wrote a file, or the files from which ``lgx init`` made it; nothing if others pretrained it."""
-    file = resolve_kept(name.removeprefix(FOLDER)).weights
+    file = resolve_kept(name).weights
     if file is None and is_remote(name) and not is_learngene(name):
         return []
     if file is None or digest_of(file) != digest:
@@ -182,7 +182,7 @@ def _stored_by_start(run: RunRecord, weights: _Weights) -> tuple[str, int | None
     source = start.digests.get("source") or str(start.arguments.get("source", start.name))
     arguments = dict(start.arguments)
     for name, digest in start.digests.items():
-        if name in arguments and not Path(str(arguments[name]).removeprefix(FOLDER)).exists():
+        if name in arguments and not Path(str(arguments[name])).exists():
             arguments[name] = str(weights.by_digest.get(digest, arguments[name]))
     try:
         return source, start.kind(**kept_arguments(arguments)).stored_parameters if start.kind else None

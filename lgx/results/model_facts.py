@@ -8,7 +8,6 @@ from lgx.architectures import Architecture, full_name
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import StartRecord
-from lgx.artifacts.source_names import public_name, public_path
 from lgx.artifacts.sources import Source, is_learngene
 from lgx.core.rows import Row
 from lgx.core.schema import LINE
@@ -27,7 +26,7 @@ def model_facts(
 
     Args:
         source: Checkpoint or learngene file, also from elsewhere; a folder that ``lgx init`` wrote gives the facts of
-            its start. Paths in the facts are shortened, because the card is public.
+            its start.
         architecture: The chosen network of a source with several networks.
         scores: The scores of this network by tag; None for a source of one network.
 
@@ -38,7 +37,7 @@ def model_facts(
     place = source.place
     if not is_learngene(place) and not place.endswith(".ckpt"):
         record = StartRecord.read(place)
-        return _plain({"method": record.method, "source": _public(record.arguments.get("source"))}) if record else {}
+        return _plain({"method": record.method, "source": record.arguments.get("source")}) if record else {}
     about = _in_file(place)
     task = about["task"]
     in_file = about.get("metrics", {}) if scores is None else scores
@@ -54,7 +53,7 @@ def model_facts(
     first = next(iter(shown or rows), None)
     of_run = first and {
         "seed": first.seed,
-        "run": public_path(first.run),
+        "run": first.run,
         "config_hash": first.config,
         "commit": first.commit,
     }
@@ -67,7 +66,7 @@ def model_facts(
             "start": _start(run),
             **about.get("versions", {}),
             **(of_run or {}),
-            "source": public_name(str(Path(place).resolve()) if source.name == place else source.name),
+            "source": source.name,
         }
     )
 
@@ -78,7 +77,7 @@ def _in_file(place: str) -> dict[str, Any]:
         about = load_checkpoint(place)["lgx"]
         return {key: about.get(key) for key in ("method", "epochs")} | {"task": about.get("task", {})}
     learngene = Learngene.load(place)
-    versions = {"ancestor": public_name(learngene.ancestor), "lgx": learngene.lgx_version}
+    versions = {"ancestor": learngene.ancestor, "lgx": learngene.lgx_version}
     return {"method": learngene.method, "task": learngene.task, "metrics": learngene.metrics, "versions": versions}
 
 
@@ -111,9 +110,5 @@ def _start(run: RunRecord) -> str | None:
     """The start of the run's network, from its configuration."""
     if not run.exists or not run.start.name:
         return None
-    source = _public(run.start.arguments.get("source"))
+    source = run.start.arguments.get("source")
     return f"{run.start.name} from {source}" if source else run.start.name
-
-
-def _public(source: object) -> str | None:
-    return public_name(source) if isinstance(source, str) else None

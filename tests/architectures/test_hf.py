@@ -114,7 +114,6 @@ def folder(tmp_path_factory):
         ({"num_key_value_heads": 4}, "num_key_value_heads 4 does not divide the 6 heads"),
         ({"intermediate_size": 90}, "down_proj.weight has shape .48, 96., but the configuration gives .48, 90."),
         ({"hidden_size": 0}, "hidden_size is .*, expected one whole number"),
-        ({"hidden_size": 6 * 10**400}, "hidden_size is .*, expected one whole number"),
         ({"model_type": "t5"}, "encoder-decoder"),
     ],
 )
@@ -152,8 +151,6 @@ def test_missing_tensors_are_named_and_code_beside_weights_is_not_run(folder, tm
         ({"config": '{"model_type":"nothing"}'}, "is not the type of a language model"),
         ({"config": '{"model_type":"esm"}'}, "of esm do not all do the same .*choose another type"),
         ({"config": '{"model_type":"gemma4_assistant"}'}, "gemma4_assistant(: is not supported|' is not the type)"),
-        ({"config": '{"model_type":"mixtral","num_local_experts":99999}'}, "must be at most 4,096, got 99999"),
-        ({"config": '{"model_type":"llama","rope_parameters":3}'}, "of type llama: is not supported"),
         *(({"config": text}, "must be a JSON object with a model_type") for text in ("llama", "[]", '{"model_type":')),
     ],
 )

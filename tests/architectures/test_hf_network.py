@@ -48,12 +48,6 @@ def test_the_smallest_gpt2_has_its_published_size_and_macs_count_every_product_o
     assert GPT2.count_macs() == 2 * per_layer + 3 * d
 
 
-def test_a_family_of_another_package_may_limit_its_vocabulary():
-    limited = type("Limited", (HFArchitecture,), {"limits": {**HFArchitecture.limits, "vocab_size": 9}})
-    with pytest.raises(UserError, match="vocab_size is 10, expected a whole number, 1 to 9"):
-        limited(1, 8, 2, vocab_size=10)
-
-
 def test_sets_keep_the_base_and_refuse_other_networks(tmp_path):
     assert {a.max_len for a in architecture_set("GPTs-1K", 5, GPT2.replace(max_len=64))} == {64}
     with pytest.raises(UserError, match=r"GPTs-1K holds GPT-2s, but 12-Tiny is a ViT; use ViTs-1K or ViTs.-1K"):

@@ -10,7 +10,6 @@ import torch
 from torch.testing import assert_close
 
 from lgx.architectures import HFArchitecture, parse_for
-from lgx.architectures.hf_trials import counts_layers
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.initialization import initialize
@@ -120,18 +119,6 @@ def test_heads_have_the_width_of_the_source():
     neox = HFArchitecture(4, 96, 6, kind="language", config='{"model_type":"gpt_neox"}')
     with pytest.raises(UserError, match="rotary positions have other angles in heads of width 32"):
         neox.replace(num_heads=3).check_source(neox, "x")
-    with pytest.raises(UserError, match="cannot have 3 heads"):
-        HFArchitecture(2, 96, 3, kind="language", config='{"model_type":"codegen","rotary_dim":4}')
-
-
-def test_a_run_in_bfloat16_may_keep_any_layers():
-    bert = HFArchitecture(4, 32, 2, kind="text", config='{"model_type":"bert"}')
-    counts_layers.cache_clear()
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        assert bert.replace(depth=2).with_layers(bert, (0, 3)).depth == 2
-    finally:
-        torch.set_default_dtype(torch.float32)
 
 
 def test_layers_that_depend_on_their_number_are_kept_from_the_front_alone(tmp_path):

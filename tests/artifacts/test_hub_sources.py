@@ -110,15 +110,10 @@ def test_a_descendant_is_trained_from_the_hub_and_named_by_its_method(hub, fit, 
     ("source", "sentence"),
     [
         ("hf://lab/secret", "does not give it (Repository not found); check the name"),
-        ("hf://lab/vit@v9", "does not give it (Invalid rev id: v9)"),
-        ("hf://lab/vit/x.safetensors", "does not give it ("),
         ("hf://lab/vit/x.ckpt", "only safetensors files are read from elsewhere"),
         ("hf://lab/pickle", "pickled weights are not read from elsewhere"),
         ("hf://lab/two", "holds 2 learngenes ("),
-        ("hf://lab/html", "not an intact safetensors file"),
         ("hf://lab/vit/../../a.safetensors", "expected hf://ORGANIZATION/NAME"),
-        ("hf://lab/vit@%2E%2E%2Fmain", "expected hf://ORGANIZATION/NAME"),
-        ("hf://datasets/lab/vit", "expected hf://ORGANIZATION/NAME"),
         ("hf://vit", "expected hf://ORGANIZATION/NAME"),
     ],
 )
@@ -126,15 +121,14 @@ def test_a_descendant_is_trained_from_the_hub_and_named_by_its_method(hub, fit, 
 def test_each_mistake_gives_one_sentence(hub, source, sentence, tmp_path):
     hub.add("lab/pickle", {"config.json": b"{}", "pytorch_model.bin": b""})
     hub.add("lab/two", {"a.learngene.safetensors": b"", "b.learngene.safetensors": b""})
-    hub.add("lab/html", {FILE: b"<html>an error</html>"})
     result = refusal(init(source, tmp_path / "vit"))
     assert sentence in result
     assert source in result
     assert not (tmp_path / "vit").exists()
 
 
-@pytest.mark.parametrize("url", ["https://me:secret@host/a.safetensors", "s3://secret/a.ckpt", "file::x://secret"])
-def test_a_url_is_refused_without_a_request_or_what_it_hides(url, tmp_path):
+def test_a_url_is_refused_without_a_request_or_what_it_hides(tmp_path):
+    url = "https://me:secret@host/a.safetensors"
     for words in (["init", "--arch=6-Tiny", "--source", url], ["import", "vit_tiny_patch16_224", "--weights", url]):
         result = refusal(lgx(*words, "--out", tmp_path / "vit"))
         assert "URLs are not read; download the file" in result

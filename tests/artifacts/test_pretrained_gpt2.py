@@ -83,13 +83,6 @@ def test_a_gpt2_of_another_configuration_is_read_as_it_is(tmp_path):
         initialize(ARCHITECTURE, Pretrained(f"{tmp_path}/lm"), head="new")
 
 
-def test_a_damaged_file_is_refused(tmp_path):
-    language_model(tmp_path / "lm")
-    (tmp_path / "lm/model.safetensors").write_bytes(b"broken")
-    with pytest.raises(UserError, match=r"lm: transformers cannot load it .*header"):
-        load_pretrained(str(tmp_path / "lm"))
-
-
 def test_sources_of_another_kind_are_refused(tmp_path):
     text = HFArchitecture(1, 8, 2, max_len=5, vocab_size=7)
     image = ViTArchitecture(1, 8, 2, patch_size=8, img_size=16)

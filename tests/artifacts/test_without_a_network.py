@@ -5,7 +5,7 @@ import pytest
 import timm
 import torch
 
-from lgx.architectures import HFArchitecture, parse_any_architecture
+from lgx.architectures import HFArchitecture
 from lgx.artifacts.export import write_descendant
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.artifacts.sources import resolve
@@ -23,17 +23,11 @@ def no_network(monkeypatch, tmp_path):
     return tmp_path / "cache"
 
 
-def read(name):
-    """Read a network, or of a network of texts its description."""
-    is_description = name.startswith("hf:") and not name.startswith("hf://")
-    return parse_any_architecture(name) if is_description else load_pretrained(resolve(name).place)
-
-
 @pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize("name", [NAME, f"hf:{GPT2}", f"hf://{GPT2}"])
+@pytest.mark.parametrize("name", [NAME, f"hf://{GPT2}"])
 def test_a_name_without_a_network_gives_one_sentence(name):
     with pytest.raises(UserError, match=f"^{name}: "):
-        read(name)
+        load_pretrained(resolve(name).place)
 
 
 def test_a_cached_gpt2_is_read_without_a_network(no_network):
@@ -44,8 +38,8 @@ def test_a_cached_gpt2_is_read_without_a_network(no_network):
     (folder / "refs").mkdir(parents=True)
     (folder / "refs/main").write_text("a" * 40)
     write_descendant(folder / "snapshots" / ("a" * 40), model, architecture)
-    assert (described := read(f"hf:{GPT2}")) == architecture.replace(num_classes=2, config=described.config)
-    assert torch.equal(read(f"hf://{GPT2}").tensors["score.weight"], model.score.weight)
+    read = load_pretrained(resolve(f"hf://{GPT2}").place)
+    assert torch.equal(read.tensors["score.weight"], model.score.weight)
 
 
 def test_cached_weights_are_read_without_a_network(no_network):
@@ -54,7 +48,6 @@ def test_cached_weights_are_read_without_a_network(no_network):
     (folder / "refs").mkdir(parents=True)
     (folder / "refs/main").write_text("a" * 40)
     timm.models.save_for_hf(model, str(folder / "snapshots" / ("a" * 40)), safe_serialization=True)
-    for name in (NAME, f"hf-hub:timm/{NAME}"):
-        loaded = load_pretrained(name)
-        assert torch.equal(loaded.tensors["pos_embed"], model.pos_embed)
-        assert loaded.mean == (0.5, 0.5, 0.5)
+    loaded = load_pretrained(NAME)
+    assert torch.equal(loaded.tensors["pos_embed"], model.pos_embed)
+    assert loaded.mean == (0.5, 0.5, 0.5)

@@ -176,11 +176,6 @@ def test_lgx_arch_prints_parameters_and_macs():
     assert "36.26" in lgx("arch", "Des-B-5", "--num_classes", "100").out
 
 
-def test_another_network_than_a_vit_is_refused_before_its_download(tmp_path):
-    sentence = refusal(lgx("init", "--source=resnet50", "--arch=depth=3", f"--out={tmp_path}/x"))
-    assert "is a ResNet, not a VisionTransformer" in sentence
-
-
 @pytest.mark.slow
 def test_most_of_timms_pretrained_vits_are_read():
     families = (*MODULES, "beit", "naflexvit", "vision_transformer_hybrid", "vision_transformer_relpos")

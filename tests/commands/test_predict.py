@@ -153,28 +153,6 @@ def test_a_damaged_program_is_refused_and_one_of_torch_is_not_read(models, photo
     assert not out.exists()
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "words"),
-    [
-        ("mean", "[0.5]", "do not fit its channels and classes"),
-        ("img_size", '"x"', "img_size is 'x', expected 0 or a whole number"),
-        ("class_names", "[", "class_names: not valid JSON"),
-        ("img_size", "32", "the model does not run"),
-        ("class_names", "[]", ""),
-    ],
-)
-def test_a_description_that_is_wrong_is_named(models, photos, tmp_path, key, value, words):
-    changed = onnx.load(models["net.onnx"])
-    for entry in changed.metadata_props:
-        entry.value = value if entry.key == key else entry.value
-    onnx.save(changed, tmp_path / "net.onnx")
-    done = lgx("predict", photos / "test", "--model", tmp_path / "net.onnx", "--out", tmp_path / "p.csv")
-    if words:
-        assert (done.code, words in done.sentence) == (2, True), done.err
-    else:
-        assert {row["name"] for row in rows(tmp_path / "p.csv")} == {""}
-
-
 def test_a_network_of_texts_refuses_images_and_needs_a_tokenizer(photos, tmp_path):
     import_transformers()
     words, texts = write_tokenizer(tmp_path / "words", "bare"), HFArchitecture(1, 8, 2, max_len=9, vocab_size=320)

@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 
 
 def test_a_teacher_of_any_timm_family_gets_its_own_normalization(folder):
-    teacher = Teacher.of(load_pretrained(f"local-dir:{folder}"), TASK)
+    teacher = Teacher.of(load_pretrained(str(folder)), TASK)
     assert (teacher.width, teacher.num_parameters) == (512, sum(p.numel() for p in teacher.model.parameters()))
     pixels = torch.rand(2, 3, 32, 32)
 
@@ -75,6 +75,6 @@ def test_a_teacher_that_cannot_read_the_images_is_refused(tmp_path):
 def test_features_after_a_hidden_layer_of_the_head_have_its_width(tmp_path):
     model = timm.create_model("mobilenetv3_small_050", num_classes=5)
     save_for_hf(model, str(tmp_path / "mobile"), safe_serialization=True)
-    teacher = Teacher.of(load_pretrained(f"local-dir:{tmp_path / 'mobile'}"), TASK)
+    teacher = Teacher.of(load_pretrained(str(tmp_path / "mobile")), TASK)
     total, count = sum_features(teacher, [torch.randn(2, 3, 32, 32)])
     assert (total.shape, count) == ((teacher.width,), 2)

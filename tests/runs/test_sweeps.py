@@ -53,10 +53,10 @@ def test_variables_are_replaced_in_lists_and_mappings_too(tmp_path):
 def test_files_and_folders_of_runs_are_found_anywhere_in_the_options(tmp_path):
     folder = "{runs}/a/seed{seed}"
     nested = {"class_path": "Pretrained", "init_args": {"source": f"{folder}/best.ckpt"}}
-    values = [folder, f"local-dir:{folder}", f"hf:{folder},depth=2", nested, [f"{folder}/model"], "{runs}/b"]
+    values = [folder, f"hf:{folder},depth=2", nested, [f"{folder}/model"], "{runs}/b"]
     entries = [{"name": f"r{n}", "config": "c.yaml", "options": {"x": value}} for n, value in enumerate(values)]
     sweep = load_sweep(write_sweep(tmp_path, {"name": "a", "config": "c.yaml"}, *entries), "r")
-    assert [*needed_runs(sweep).values()] == [set(), *[{"r/s/a/seed0"}] * 5, set()]
+    assert [*needed_runs(sweep).values()] == [set(), *[{"r/s/a/seed0"}] * 4, set()]
 
 
 def test_a_sweep_runs_once_resumes_and_rebuilds_only_what_is_needed(sweep_file, tmp_path):

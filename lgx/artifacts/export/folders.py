@@ -34,7 +34,6 @@ def model_card(
     """
     rows = {**sizes, **{key: json.dumps(value) for key, value in facts.items() if value is not None}}
     table = "\n".join(f"| {escape_markdown(key)} | {escape_markdown(value)} |" for key, value in rows.items())
-    title = escape_markdown("".join(c if c.isprintable() else "\ufffd" for c in title))
     return f"""\
 ---
 library_name: {library}
@@ -59,12 +58,6 @@ tags: [{tags}]
 def made(facts: Facts) -> str:
     """How the model was made: ``trained`` or ``initialized`` if the facts say so, otherwise ``written``."""
     return "trained" if facts.get("trained") else "initialized" if "method" in facts else "written"
-
-
-def quoted(text: str) -> str:
-    """A text as a literal of Python, in double quotes if possible."""
-    plain = '"' not in text and "\\" not in text and text.isprintable()
-    return f'"{text}"' if plain else repr(text)
 
 
 def _mark(writer: str) -> str:

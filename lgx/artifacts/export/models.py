@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lgx.architectures import Architecture, HFArchitecture, ViTArchitecture, name_of
 from lgx.architectures.describing import describe_vit
-from lgx.artifacts.export.folders import PROGRAM, made, model_card, quoted
+from lgx.artifacts.export.folders import PROGRAM, made, model_card
 from lgx.artifacts.export.program import task_of, to_texts, write_pt2
 from lgx.artifacts.export.words import Words, write_words
 from lgx.artifacts.pretrained import PretrainedNetwork
@@ -31,7 +31,7 @@ scores = model(images)[:, {prefix}:].mT.unflatten(2, {grid})  # of each patch, w
 logits = torch.nn.functional.interpolate(scores, size=images.shape[2:], mode="bilinear")"""
 """Code that completes the output of timm's ViT for segmentation, which scores tokens."""
 _MAPPING = """
-dense = load_file({file})
+dense = load_file("{file}")
 vectors = model(images) @ dense["linear.weight"].T + dense["linear.bias"]  # in the space of the ancestor's vectors"""
 """Code that maps the vectors of an image encoder."""
 
@@ -154,7 +154,7 @@ def write_program_folder(
         record: The start of the network.
     """
     summary = f"Written by lgx {__version__}. The network {network.unknown_part}; torch alone loads its program."
-    code = f"import torch\n\nmodel = torch.export.load({quoted(f'{out.name}/{PROGRAM}')}).module()"
+    code = f"import torch\n\nmodel = torch.export.load({f'{out.name}/{PROGRAM}'!r}).module()"
     sizes = {"parameters": _parameters(network.model)}
     note = model_card(out.name, "pytorch", "image-classification, learngene", summary, sizes, card, code, writer)
     task = task_of(network, card.get("task") or "")
@@ -195,8 +195,8 @@ def _card(
         use = _DECODING.format(grid=architecture.grid, prefix=architecture.num_prefix_tokens)
     if space is not None:
         tag, imports = "image-feature-extraction", "import timm\nfrom safetensors.torch import load_file\n"
-        use = _MAPPING.format(file=quoted(f"{out.name}/{DENSE}/{WEIGHTS}"))
-    code = f"{imports}\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True){use}"
+        use = _MAPPING.format(file=f"{out.name}/{DENSE}/{WEIGHTS}")
+    code = f'{imports}\nmodel = timm.create_model("local-dir:{out.name}", pretrained=True){use}'
     summary = f"{what}, {outputs_in_words(architecture.kind, architecture.num_classes)}."
     return model_card(out.name, "timm", f"{tag}, timm, learngene", summary, sizes, facts, code, writer)
 
@@ -213,11 +213,11 @@ def _text_card(
     kind = model.config.model_type
     summary = f"A network of the type {kind}, {made(facts)} by lgx {__version__}: {name_of(architecture)}."
     loader = _class_of(model)
-    code = f"from transformers import {loader}\n\nmodel = {loader}.from_pretrained({quoted(out.name)})"
+    code = f'from transformers import {loader}\n\nmodel = {loader}.from_pretrained("{out.name}")'
     sizes = {"parameters": _parameters(model)}
     if space is not None:
         loader = "SentenceTransformer"
-        code = f"from sentence_transformers import {loader}\n\nmodel = {loader}({quoted(out.name)})"
+        code = f'from sentence_transformers import {loader}\n\nmodel = {loader}("{out.name}")'
         summary += " Its vectors are in the space of its ancestor's."
     library = "transformers" if space is None else "sentence-transformers"
     return model_card(out.name, library, f"{kind}, learngene", summary, sizes, facts, code, writer)
@@ -230,13 +230,13 @@ def _parameters(model: nn.Module) -> str:
 _POOLS = {"token": "its head reads the class token", "avg": "its head reads the mean of the tokens"}
 
 
-def describe_model(model: nn.Module, why: str) -> tuple[str, ...]:
-    """Lines for the terminal: how lgx can use a model of timm, and the origin of its mean and std."""
+def describe_model(model: nn.Module) -> tuple[str, ...]:
+    """Lines for the terminal: how lgx can use a model of timm, and its mean and std."""
     architecture, reason = describe_vit(model)
     what = f"{name_of(architecture)}, {architecture.num_classes} classes" if architecture else type(model).__name__
     what += f", {_POOLS[pool]}" if (pool := getattr(model, "global_pool", None)) in _POOLS else ""
     use = "" if architecture else f"; lgx can use it as a teacher only, because {reason}"
-    return f"model     {what}{use}", f"normalize {normalization_of(model)}: {why}"
+    return f"model     {what}{use}", f"normalize {normalization_of(model)}"
 
 
 def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer: str) -> None:
@@ -258,7 +258,7 @@ def write_imported(out: str | Path, model: nn.Module, source: TimmSource, writer
     sizes = {"parameters": _parameters(timms), "license": str(timms.pretrained_cfg.get("license") or "unknown")}
     facts = {"weights": Path(source.weights).name if source.weights else None, "model": source.model}
     summary = f"{source.model} of timm, written by lgx {__version__}: {timms.num_classes} classes."
-    code = f"import timm\n\nmodel = timm.create_model({quoted(f'local-dir:{out.name}')}, pretrained=True)"
+    code = f'import timm\n\nmodel = timm.create_model("local-dir:{out.name}", pretrained=True)'
     card = model_card(out.name, "timm", "image-classification, timm", summary, sizes, facts, code, writer)
     with _folder(out, card, None) as temporary, write_errors(out):
         save_for_hf(timms, str(temporary), model_args=arguments, safe_serialization=True)

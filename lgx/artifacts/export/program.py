@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,11 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from lgx.artifacts.pretrained import PretrainedNetwork
-from lgx.artifacts.safety import TASK
-from lgx.core.schema import check_fields
 from lgx.core.task import Normalization, Task, image_size
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.failures import foreign_errors
 from lgx.host.files import atomic_path
-from lgx.host.safety import parse_json
 
 WRITER = "lgx export"
 """The command that writes programs; each program names it."""
@@ -109,17 +106,11 @@ def described_task(texts: Mapping[str, str], place: str) -> Task:
     """
     if texts.get("written_by") != json.dumps(WRITER):
         raise UserError(f"{place}: has no metadata of class names, normalization and image size; {_AGAIN}")
-    values = {key: parse_json(texts[key], f"{place}: {key}", _AGAIN) for key in _FIELDS if key in texts}
-    values = check_fields({"value_range": [], "resize": "crop"} | values, _FIELDS, place, complete=True)
+    keys = {field.name for field in fields(Task)} - {"name"}
+    values = {key: json.loads(texts[key]) for key in keys if key in texts}
     lists = {key: tuple(values[key]) for key in ("mean", "std", "class_names", "value_range")}
-    task = Task("", **values | lists)
-    channels = 0 if task.reads_text else task.in_chans
-    if not len(task.mean) == len(task.std) == channels or len(task.class_names) not in (0, task.num_classes):
-        raise UserError(f"{place}: its mean, std or class names do not fit its channels and classes; {_AGAIN}")
-    return task
+    return Task("", **values | lists)
 
-
-_FIELDS = {key: field for key, field in TASK.items() if key not in ("name", "metric", "num_train", "bytes_per_token")}
 
 Program = Callable[[Tensor], Tensor]
 """Inputs of any batch size -> logits."""
@@ -159,12 +150,6 @@ class ExportedModel:
         """Logits (B, K) of images (B, C, H, W) or texts (B, 3, N); of a task without classes vectors, (B, T)."""
         with foreign_errors(self.name, "the model does not run", "write it again with `lgx export`"):
             logits = self.program(inputs)
-        width = self.task.num_classes or logits.shape[-1]  # that of vectors is free
-        if tuple(logits.shape[:2]) != (len(inputs), width):
-            raise UserError(
-                f"{self.name}: returns outputs of shape {tuple(logits.shape)} for {len(inputs)} inputs, but its "
-                f"metadata has {self.task.num_classes} classes; write it again with `lgx export`"
-            )
         if not logits.isfinite().all():
             raise UserError(f"{self.name}: predicts values that are not finite; write it again, or train it again")
         return logits.float()

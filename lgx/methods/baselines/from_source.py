@@ -6,7 +6,7 @@ from functools import cached_property
 from torch import Tensor
 
 from lgx.architectures import Architecture, ViTArchitecture, name_of
-from lgx.artifacts.pretrained import PretrainedNetwork, load_described
+from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.initialization import Initializer, Origin, Sizes
@@ -26,7 +26,7 @@ class FromSource(Initializer):
     @cached_property
     def loaded(self) -> PretrainedNetwork:
         """The trained network."""
-        return load_described(self.source, self.method)
+        return load_pretrained(self.source)
 
     @property
     def of_source(self) -> Architecture:

@@ -166,7 +166,7 @@ def read_pool(place: str) -> tuple[Learngene, Pair]:
     learngene = Learngene.load(place)
     if learngene.content != "pool":
         raise UserError(f"{place}: a learngene of {learngene.method}, which holds no pool; give one of LearngenePool")
-    depth = count_layers(learngene.tensors, "narrow.blocks.", place)
+    depth = count_layers(learngene.tensors, "narrow.blocks.")
     width = len(learngene.tensors["narrow.patch_embed.proj.weight"])
     return learngene, instances_of(vit_only(learngene.architecture, place), width, depth)
 

@@ -11,7 +11,6 @@ from data_modules.text.rows import read_files, split_files
 from data_modules.text.tokenizer import load_tokenizer, padded
 from lgx.architectures import HFArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
-from lgx.artifacts.source_names import path_of
 from lgx.core.eval_transforms import eval_transform
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -39,7 +38,7 @@ def sample_inputs(network: PretrainedNetwork, data: str, count: int, method: str
     """
     architecture = network.require_architecture(method)
     if isinstance(architecture, HFArchitecture):
-        return _text_batch(data, count, architecture, path_of(network.name))
+        return _text_batch(data, count, architecture, network.name)
     vit = network.require_vit(method)
     task = Task("sample", 0, in_chans=vit.in_chans, img_size=vit.img_size, mean=network.mean, std=network.std)
     return _image_batch(data, count, task)
