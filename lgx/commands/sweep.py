@@ -41,7 +41,8 @@ def sweep(
     Args:
         file: Sweep file, e.g. experiments/sws/fashion_mnist.yaml.
         runs_dir: Folder of all runs.
-        results: CSV file that collects the test rows; by default measured.csv in the experiment's folder.
+        results: CSV file that collects the test rows, or the validation rows of runs without a test; by default
+            measured.csv in the experiment's folder.
         overwrite: Run again the finished runs whose options or configuration have changed, and the runs that need them.
         dry_run: Print the command lines instead of executing them.
         parallel: Number of runs at a time. With 1, runs use this process. With more, runs have their own processes,

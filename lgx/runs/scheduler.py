@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import TracebackType
@@ -142,13 +143,15 @@ def run_sweep(
         sweep: The sweep.
         jobs: Run folder -> job. Of several jobs that can start, the first in this order starts first.
         pool: Runs the jobs.
-        results: CSV file to which the test rows of every finished run are added.
-        rows_of: Gives the rows of a finished run that are added; by default its test rows.
+        results: CSV file to which rows of every finished run are added.
+        rows_of: Gives the rows of a finished run that are added; by default its test rows. A run without them, e.g. to
+            choose a learning rate, gives its validation rows, unless another run needs it.
     """
     specs = [spec for spec in sweep.runs if spec.folder in jobs]
     needs = {spec.folder: set(needed_files(sweep, spec).values()) & set(jobs) for spec in specs}
     sorter = TopologicalSorter(needs)
     sorter.prepare()
+    needed_folders = set().union(*needs.values())
     order = {folder: number for number, folder in enumerate(jobs)}
     ready: list[str] = []
     failures: dict[str, Failure] = {}
@@ -162,7 +165,10 @@ def run_sweep(
             if not ended:
                 break
             for job, outcome in ended:
-                failure = outcome if isinstance(outcome, Failure) else _collect(job, results, rows_of or run_rows)
+                failure = outcome if isinstance(outcome, Failure) else None
+                if failure is None:
+                    splits = ("test",) if job.folder in needed_folders else ("test", "val")
+                    failure = _collect(job, results, rows_of or partial(run_rows, splits=splits))
                 if failure is None:
                     sorter.done(job.folder)
                     pool.count(job)
@@ -191,13 +197,19 @@ def _dependents(needs: dict[str, set[str]], failed: str) -> dict[str, str]:
     return dependents
 
 
-def run_rows(job: Job) -> list[Row]:
-    """The test rows of a finished run; rows of its final test have the run's epochs, not the best epoch."""
+def run_rows(job: Job, splits: Sequence[str] = ("test",)) -> list[Row]:
+    """Rows of a finished run of the first split that has any; its final rows have the run's epochs, not the best one.
+
+    Args:
+        job: The run.
+        splits: The splits, in the order of preference.
+    """
     rows = read_rows(Path(job.folder) / "results.csv")
     last = max((row.epochs for row in rows), default=0)
-    tested = [row for row in rows if row.split == "test"]
-    final = max((row.epochs for row in tested), default=0)
-    return [replace(row, epochs=last) if row.epochs == final > 0 else row for row in tested]
+    by_split = ([row for row in rows if row.split == split] for split in splits)
+    measured = next(filter(None, by_split), [])
+    final = max((row.epochs for row in measured), default=0)
+    return [replace(row, epochs=last) if row.epochs == final > 0 else row for row in measured]
 
 
 def _collect(job: Job, results: Path, rows_of: Callable[[Job], list[Row]]) -> Failure | None:

@@ -211,11 +211,11 @@ def needed_runs(sweep: Sweep) -> dict[str, set[str]]:
 
 
 def pending_runs(sweep: Sweep, results: Path) -> list[RunSpec]:
-    """The runs without test rows, and finished runs whose files were removed but are needed by a pending run.
+    """The runs without rows, and finished runs whose files were removed but are needed by a pending run.
 
     Args:
         sweep: The sweep.
-        results: CSV file that collects the test rows.
+        results: CSV file that collects rows.
     """
     measured = {Path(row.run).resolve() for row in read_rows(results)} if results.is_file() else set()
     specs = {spec.folder: spec for spec in sweep.runs}

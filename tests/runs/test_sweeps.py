@@ -127,6 +127,19 @@ def test_a_sweep_starts_all_processes_of_every_run(images, tmp_path):
         assert json.loads((tmp_path / f"runs/s/x/seed{seed}/summary.json").read_text())["processes"] == 2
 
 
+def test_the_validation_of_a_run_without_a_test_is_collected_unless_another_run_needs_it(images, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_chain(tmp_path, images, {"test_end": False})
+    ok(lgx("sweep", "sweep.yaml"))
+    rows = read_rows(tmp_path / "runs/s/measured.csv")
+    assert {(row.run.split("/")[-2], row.split) for row in rows} == {("f", "test")}
+    write_sweep(tmp_path, {"name": "rate", "config": "Ancestor.yaml", "options": {"test_end": False}})
+    ok(lgx("sweep", "sweep.yaml"))
+    rows = read_rows(tmp_path / "runs/s/measured.csv")
+    assert {(row.run.split("/")[-2], row.split) for row in rows} == {("f", "test"), ("rate", "val")}
+    assert "0 of 1 runs to do" in lgx("sweep", "sweep.yaml").out
+
+
 @pytest.fixture
 def sweep(images, tmp_path, monkeypatch):
     """Write a sweep of an ancestor and its descendant, and run it."""
