@@ -8,7 +8,7 @@ _SEED_FOLDER = re.compile(r"seed\d+")
 
 
 def check_name(name: str, option: str) -> None:
-    """Refuse a name that leads outside its folder.
+    """Refuse a name that leads outside its folder, or that cannot be printed in one line.
 
     Parts that are joined by ``/`` are nested folders.
 
@@ -16,7 +16,7 @@ def check_name(name: str, option: str) -> None:
         name: The name.
         option: The option or key that gives it, for the message.
     """
-    refuse_variables(name, option)
+    check_line(name, option)
     parts = name.split("/")
     if not all(parts) or {".", ".."} & {*parts}:
         raise UserError(f"{option}: {name!r} is not the name of a subfolder; give words joined by /, without . and ..")
@@ -27,13 +27,18 @@ def check_name(name: str, option: str) -> None:
         )
 
 
-def refuse_variables(text: str, option: str) -> None:
-    """Refuse shell variables.
+def check_line(text: str, option: str) -> None:
+    """Refuse unprintable characters, for example tabs and characters that reverse text, and shell variables.
 
     Args:
         text: The text.
         option: The option or key that gives it, for the message.
     """
+    wrong = next((c for c in text if not c.isprintable()), None)
+    if wrong:
+        raise UserError(
+            f"{option}: {text[:100]!r} holds the character {wrong!r}, which cannot be printed; leave it out"
+        )
     if "$" in text or text.startswith("~"):  # TensorBoard's logger would replace them, and write to another folder
         raise UserError(f"{option}: {text[:100]!r} holds $, or begins with ~, which lgx does not replace; leave it out")
 

@@ -114,8 +114,8 @@ def _made(
     for name in options:
         if not _takes(initializer, name):
             takers = [other for other in names_with_initializer() if _takes(_class_for(other), name)]
-            known = f"method {method} does not take it; use --method {' or '.join(takers)}"
-            raise UserError(f"--{name}: {known if takers else 'unknown option'}")
+            reason = f"method {method} does not take it; use --method {' or '.join(takers)}"
+            raise UserError(f"--{name}: {reason if takers else 'unknown option'}")
     if seed is not None and _takes(initializer, "seed"):
         options["seed"] = seed
     return initializer(*source, **options)

@@ -20,7 +20,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from data_modules import TaskDataModule  # the import registers the short names of data modules
 from lgx.components.features import ProbeName
 from lgx.components.optim import length_argument
-from lgx.core.names import check_name, refuse_variables
+from lgx.core.names import check_line, check_name
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
 from lgx.host.failures import blame
@@ -212,7 +212,7 @@ def _check_values(config: Namespace) -> None:
     """Refuse values that would fail later in an unclear way, or write outside the run's folder."""
     if not isinstance(config.seed_everything, bool):
         check_seed(config.seed_everything, "--seed_everything")
-    refuse_variables(config.runs_dir, "--runs_dir")
+    check_line(config.runs_dir, "--runs_dir")
     check_name(config.experiment, "--experiment")
     if config.name is not None:
         check_name(config.name, "--name")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import lgx
 from lgx.commands import int8
-from lgx.commands.predict import _answers
+from lgx.commands.predict import _cells
 from lgx.components.metrics import metrics_for, update_metrics
 from lgx.core.batch import Batch
 from lgx.core.predictions import top_classes
@@ -66,7 +66,7 @@ def test_ties_go_to_the_first_class(monkeypatch, tmp_path):
     right, predicted, _ = metrics["counts"].compute().unbind(dim=1)
     assert torch.equal(right, predicted)
     assert metrics["confusion"].compute().trace() == 64
-    assert [label for label, *_ in _answers(logits, TASK)] == first.tolist()
+    assert [label for label, *_ in _cells(logits, TASK)] == first.tolist()
     assert [row[0] for row in _of_classes(logits, [], [])] == ["class", *first.tolist()]
     assert top_classes(logits, 5).tolist() == [row[:5] for row in order]
     monkeypatch.setattr(int8, "run_onnx", lambda file: (lambda inputs: logits, {}))
