@@ -253,7 +253,7 @@ class LgxCLI(LightningCLI):
                 "peak_bytes": peak_bytes(self.trainer.strategy.root_device),
             }
             files = self.identity.files
-            write_summary(self.run_dir, self.trainer, counted, files, weights.kind)
+            write_summary(self.run_dir, self.trainer, counted, files, self.health.numbers(), weights.kind)
             print(f"weights    {weights.words}: {weights.path}{weights.other}")
             for sentence in self.model.conclusions():
                 print(f"result     {sentence}")

@@ -113,6 +113,7 @@ def write_summary(
     trainer: Trainer,
     costs: Mapping[str, float | None],
     sources: Mapping[str, str],
+    health: dict[str, Any],
     weights: str,
 ) -> None:
     """Write ``summary.json`` into the run's folder.
@@ -124,6 +125,7 @@ def write_summary(
             ``start_flops`` of the start of the network, ``peak_bytes`` of memory, and ``seconds`` of wall time with
             tests; of a resumed run also the time until its checkpoint.
         sources: Option -> digest of the file of weights that it names.
+        health: What :class:`~lgx.training.callbacks.health.TrainingHealth` has measured.
         weights: Whether the run's weights are its ``best`` or its ``last`` ones.
     """
     data: Any = trainer.datamodule  # type: ignore[attr-defined]
@@ -147,6 +149,7 @@ def write_summary(
         "class_fingerprints": {k: fingerprint_of_names(t.class_names) for k, t in tasks.items() if t.class_names},
         "learngene": (folder / FINAL_LEARNGENE).is_file(),
         "weights": weights,
+        "health": health,
     }
     with atomic_path(folder / SUMMARY) as temporary:
         temporary.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")

@@ -119,6 +119,13 @@ def test_a_run_that_diverges_ends_with_the_step_and_the_loss(fit, tmp_path):
     assert not (tmp_path / "runs/test/d/seed0/final.learngene.safetensors").exists()
 
 
+def test_a_healthy_run_states_its_losses_and_gradient(finished):
+    health = json.loads((finished / "test/r/seed0/summary.json").read_text())["health"]
+    assert health["loss_at_start"] > 0
+    assert health["loss_at_end"] > 0
+    assert health["gradient_norm"] > 0
+
+
 def test_the_default_precision_of_a_gpu_belongs_to_the_run(images, tmp_path, monkeypatch):
     def train(name, *options):
         return lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", f"--name={name}", *options))
