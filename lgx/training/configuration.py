@@ -220,9 +220,16 @@ def _check_values(config: Namespace) -> None:
         value = config.trainer[name]
         if isinstance(value, int | float) and value <= 0:
             raise UserError(f"trainer.{name}: expected more than 0, got {value}")
+    strategy = config.trainer.strategy
+    if isinstance(strategy, str) and any(word in strategy for word in ("notebook", "spawn", "fork")):
+        raise UserError(f"trainer.strategy: the processes of {strategy} return no results; give ddp")
     for place, value in all_values(config.as_dict()):
         if place.endswith(".class_path") and (why := _UNSUITED.get(value.rpartition(".")[2])):
             raise UserError(f"{place}: {value} {why}")
+        if place.endswith((".filename", ".sub_dir")) and isinstance(value, str):
+            check_name(value, place)
+        elif place.startswith("model.scheduler.") and type(value) is int and value < 1 and "last_epoch" not in place:
+            raise UserError(f"{place}: expected at least 1 update, got {value}")
 
 
 def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,5 +1,6 @@
 """Parse command lines with jsonargparse: one sentence for any mistake."""
 
+import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from lgx.errors import UserError
 from lgx.host.safety import read_yaml
 from lgx.training.lightning_internals import option_strings
 
+_CLASS_FIRST = "give the class before its options"
 _KINDS = re.compile(r"\s+(Subclass types expect|- a (class path|dict) )")
 """Lines that list the forms of a class, the same for every mistake."""
 
@@ -51,7 +53,14 @@ class ConfigFile(ActionConfigFile):
     @staticmethod
     def apply_config(parser: Any, cfg: Namespace, dest: str, value: str) -> None:
         """Add the options of a file to the parsed ones."""
-        read_yaml(Path(value), "give a configuration file")
+        content = read_yaml(Path(value), "give a configuration file")
+        if not isinstance(content, dict):
+            raise UserError(f"{value}: holds no mapping from keys to values; give a configuration file")
+        for option, other in LINKED.items():
+            group, name = option.split(".")
+            options = content.get(group)
+            if isinstance(options, dict) and name in (options.get("init_args") or options):
+                raise UserError(f"{value}: {option}: follows {other}; leave it out")
         try:
             ActionConfigFile.apply_config(parser, cfg, dest, value)
         except ArgumentError as error:
@@ -69,23 +78,40 @@ def _explain(message: str, options: Sequence[str]) -> str:
     reason = lines[deepest].rpartition("callable class: ")[2].partition(". Got value: Namespace")[0].strip(" -")[:400]
     if unknown := re.match(r"Expected a dot import path string: (\w+)$", reason):
         reason = f"class {unknown[1]!r} is unknown; see --help for the classes"
-    elif reason.endswith("is abstract") and "NestedArg" in message:
-        reason = "give the class before its options"
+    elif reason.endswith("is abstract"):
+        value = re.search(r"Given value: ([\w.]+)$", message, re.MULTILINE)
+        reason = f"{reason}, got {value[1]}" if value else _CLASS_FIRST
+    elif reason.endswith("is not accepted"):
+        helps = [f"--{group}.help" for group in (place, place.partition(".")[0])]
+        reason += f"; see {next((help for help in helps if help in options), '--help')}"
     elif reason.startswith("unrecognized arguments: "):
-        name = reason.split()[2].partition("=")[0].lstrip("-")
-        same = [option for option in options if option.endswith(f".{name}")]
-        reason += f"; did you mean {same[0]}?" if same else ""
+        name = reason.split()[2].partition("=")[0]
+        same = [option for option in options if option.endswith(f".{name.lstrip('-')}")]
+        reason += f"; did you mean {same[0]}?" if same else _similar(name, options)
     elif reason.startswith(("Expected", "Not")) and "Got value" not in reason:
         value = re.search(r"Given value: (?!NestedArg)(.+?)(\. Got value|\n|$)", message)
         reason += f", got {value[1]:.100}" if value else ""
     return f"{place}: {reason}" if place else reason
 
 
+def _similar(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=2, cutoff=0.7)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """Writes enumerations, such as the default of Lightning's ``Timer``, as texts."""
 
 
-_Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str.__str__(text)))
+def _represent_text(dumper: Any, text: str) -> Any:
+    """A text; in quotes where jsonargparse, unlike YAML 1.1, reads a number, such as 1e3."""
+    plain = str.__str__(text)
+    quotes = "'" if re.fullmatch(r"[+-]?[\d.]+e[+-]?\d+", plain, re.IGNORECASE) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", plain, quotes)
+
+
+_Dumper.add_representer(str, _represent_text)
+_Dumper.add_multi_representer(str, _represent_text)
 
 
 def _dump_yaml(data: Any) -> str:

@@ -19,13 +19,16 @@ def test_a_missing_test_split_is_reported_before_training(images, tmp_path):
 
 MISTAKES = {
     "--model=Ancestorr": "model: class 'Ancestorr' is unknown",
+    "--trainer.callbacks+=EarlyStoping": "class 'EarlyStoping' is unknown",
     "--trainer.logger=[CSVLogger,WandLogger]": "trainer.logger: ",
     "--lerngene x": "unrecognized arguments: --lerngene",
     "--max_epochs=3": "--max_epochs=3; did you mean --trainer.max_epochs?",
     "--model.num_classes=11": "model.num_classes: follows the data; leave it out",
     "--model=Finetune --model.initializer.source=x": "model.initializer: give the class before its options",
+    "--trainer.logger=true --trainer.logger.save_dir=x": "trainer.logger: give the class before its options",
     "--model.scheduler=CosineAnnealingLR --model.scheduler.T_max=x": "model.scheduler.T_max: ",
     "--model.optimizer.lrr=1": "model.optimizer: Option 'lrr' is not accepted",
+    "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "trainer.logger: Option 'proyect' is not",
     "--model=subprocess.Popen": "Importing 'subprocess.Popen' is not allowed",
     "--trainer.callbacks+=EarlyStopping --trainer.callbacks.patence=1": "trainer.callbacks: Option 'patence'",
     "--test_end=maybe": "invalid _boolean_type value: 'maybe'",
@@ -33,11 +36,17 @@ MISTAKES = {
     f"--seed_everything={2**32}": "--seed_everything: a seed is a whole number from 0 to 4294967295",
     "--name=../../evil": "--name: '../../evil' is not the name of a subfolder",
     "--name=a\tb": "--name: 'a\\tb' holds the character",
+    "--experiment=/tmp/evil": "--experiment: '/tmp/evil' is not the name of a subfolder",
+    "--checkpoint.filename=../../evil": "checkpoint.filename: '../../evil' is not the name of a subfolder",
+    "--trainer.callbacks+=ModelCheckpoint --trainer.callbacks.filename=../../../evil": (
+        "trainer.callbacks.filename: '../../../evil' is not the name of a subfolder"
+    ),
     "--model.optimizer.lr=nan": "model.optimizer.lr: Expected a <class 'float'>, got nan",
     "--early_stop=0": "early_stop: Not of type PositiveInt",
     "--data.root=/nowhere/at/all": "/nowhere/at/all",
     "--trainer.accelerator=gpu": "gpu",
     "--ckpt_path=/nowhere.ckpt": "/nowhere.ckpt: no such checkpoint",
+    "--ckpt_path=https://example.org/x.ckpt": "no such checkpoint",
 }
 LATER = {
     "--model.arch=depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=32": "img_size=16",
@@ -62,7 +71,9 @@ FILES = {
     "trainer: {max_epoch: 3}": "Group 'trainer' does not accept option 'max_epoch'",
     "modle: {arch: x}": "Option 'modle.arch' is not accepted",
     "model: {class_path: lgx.methods.SWS, init_args: {stagse: [1]}}": "run.yaml: model: Option 'stagse'",
-    "trainer: [": "run.yaml: not valid YAML",
+    "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {patence: 3}}]}": "run.yaml: trainer.callbacks: ",
+    "data: {class_path: CIFAR10, init_args: {seed: 5}}": "run.yaml: data.seed: follows --seed_everything; leave it out",
+    "- trainer": "run.yaml: holds no mapping from keys to values",
 }
 
 
@@ -82,7 +93,7 @@ def test_a_missing_model_or_data_option_is_named(images, tmp_path, group):
     assert f"--{group}" in sentence or group in sentence
 
 
-@pytest.mark.parametrize("text", ["run #5", "yes"])
+@pytest.mark.parametrize("text", ["run #5", "007", "1e3", "yes"])
 def test_a_text_is_the_text_that_was_typed_and_is_saved(images, tmp_path, text):
     words = arguments("fit", "Ancestor", images, tmp_path, f"--name={text}", "--data.name", text, "--model.label", text)
     (tmp_path / "run.yaml").write_text(ok(lgx(*words, "--print_config")).out)

@@ -27,7 +27,7 @@ VALUES: dict[str, list[object]] = {
     "num_sanity_val_steps": [2, -1], "overfit_batches": [1, 0.5], "plugins": ["[]"],
     "precision": ["16-true", "64", "foo"],
     "profiler": ["simple", "foo"], "reload_dataloaders_every_n_epochs": [1, -1],
-    "strategy": ["fsdp", "deepspeed", "foo", "sharded"], "sync_batchnorm": ["true"],
+    "strategy": ["fsdp", "deepspeed", "foo", "sharded", "ddp_notebook", "ddp_spawn"], "sync_batchnorm": ["true"],
     "use_distributed_sampler": ["true"], "val_check_interval": [100, 0.5, 2, 0, 1.5],
 }  # fmt: skip
 CALLBACKS = [name for name in callbacks.__all__ if name not in ("Callback", "Checkpoint")]
@@ -35,7 +35,7 @@ CASES = {f"{name}={value}": f"--trainer.{name}={value}" for name, values in VALU
 CASES |= {name: f"--trainer.callbacks+={name}" for name in CALLBACKS}
 REFUSED = (
     "accumulate_grad_batches=0", "val_check_interval=0", "val_check_interval=100", "LearningRateFinder",
-    "BackboneFinetuning", "GradientAccumulationScheduler",
+    "BackboneFinetuning", "GradientAccumulationScheduler", "strategy=ddp_notebook", "strategy=ddp_spawn",
 )  # fmt: skip
 
 
