@@ -35,7 +35,7 @@ def check_form(form: str) -> None:
     """Refuse a form that is not the name of a ViT of timm."""
     if not is_model_in_modules(form, MODULES):
         raise UserError(
-            f"architecture: form must be the name of a ViT of timm, e.g. vit_small_patch14_dinov2 (`lgx backbones` "
+            f"architecture: form must be the name of a ViT of timm, e.g. vit_small_patch14_dinov2 (timm.list_models "
             f"lists them), got {shortened(form)}"
         )
 

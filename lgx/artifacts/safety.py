@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 
 from lgx.architectures import Architecture, architecture_from_dict
-from lgx.core.schema import (
-    check_fields,
-)
+from lgx.core.schema import check_fields
 from lgx.errors import UserError
 
 AGAIN = "save it again"
@@ -50,10 +48,11 @@ def check_weights(tensors: Mapping[str, Tensor], place: str, of_run: bool = Fals
         of_run: Whether a run of lgx trained and wrote them.
     """
     for name, tensor in tensors.items():
-        held = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-        if held not in _FLOATS and name.rpartition(".")[2] not in _WHOLE:
+        if not isinstance(tensor, Tensor):
+            raise UserError(f"{place}: {name[:100]} is no tensor; give a file of the network's weights alone")
+        if tensor.dtype not in _FLOATS and name.rpartition(".")[2] not in _WHOLE:
             raise UserError(
-                f"{place}: {name[:100]} is of {held}, expected floating-point numbers; give the file before "
+                f"{place}: {name[:100]} is of {tensor.dtype}, expected floating-point numbers; give the file before "
                 f"quantization or conversion"
             )
     refuse_non_finite(tensors, place, of_run)

@@ -68,7 +68,10 @@ def _with_file(source: TimmSource, weights: str) -> tuple[nn.Module, tuple[str, 
     classes = {} if source.num_classes is None else {"num_classes": source.num_classes}
     overlay = {"state_dict": tensors, **classes}
     how = {**source.arguments(), "pretrained_cfg_overlay": overlay, "pretrained_strict": False}
-    with _logged() as logged, blame(f"{weights}: timm could not read it as {source.model}"):
+    with (
+        _logged() as logged,
+        blame(f"{weights}: timm could not read it as {source.model}; for another number of classes give --num_classes"),
+    ):
         model = timm.create_model(source.model, pretrained=True, **how).eval()
     missing, ignored = _names(logged, "Missing"), _names(logged, "Unexpected")
     _check_names(source, len(tensors), missing, ignored)

@@ -118,7 +118,10 @@ class NetworkFamily:
     """
 
     def __init__(self, source: str | Path) -> None:
-        initializer = initializer_for(source=resolve(str(source)).place)
+        place = resolve(str(source)).place
+        if not Path(place).exists():
+            raise UserError(f"{source}: no such file or folder; give a run of `lgx fit --model Family`")
+        initializer = initializer_for(source=place)
         if initializer.front is None:
             raise UserError(f"{source}: is not a family of finished networks; give a run of `lgx fit --model Family`")
         self._source = str(source)

@@ -112,7 +112,11 @@ def predict(
 def _write(out: Path, answers: "Iterator[Answers]", task: "Task", true: Mapping[str, str]) -> str:
     """Write the predictions as a table, and return how many there are; ``true``: the known classes by name."""
     count = correct = labeled = 0
-    with atomic_path(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+    # A file name that is not valid UTF-8 is written byte for byte.
+    with (
+        atomic_path(out) as temporary,
+        temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
+    ):
         writer = csv.writer(file)
         writer.writerow(in_cells(_header(task, bool(true))))
         for names, logits in answers:

@@ -15,6 +15,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.safetensors_files import read_safetensors
 from lgx.artifacts.safety import check_weights
+from lgx.artifacts.source_names import FINAL_LEARNGENE
 from lgx.artifacts.sources import is_learngene
 from lgx.errors import UserError
 from lgx.hypernet.hypernet import Hypernet, HypernetConfig
@@ -190,6 +191,8 @@ def _read(name: str) -> tuple[Any, Any]:
     if name.endswith(".safetensors"):
         return read_safetensors(name)[0], None
     checkpoint = load_checkpoint(name, [Namespace])  # the official code stores its options as a Namespace
+    if "lgx" in checkpoint:
+        raise UserError(f"{name}: a checkpoint of a run; give the {FINAL_LEARNGENE} of its folder")
     return checkpoint.get("state_dict", checkpoint), checkpoint.get("hypernet", checkpoint.get("config"))
 
 

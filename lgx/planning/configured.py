@@ -19,7 +19,8 @@ class PlanOptions:
     Attributes:
         gpus: GPUs or processes per node; by default trainer.devices if it is a number, otherwise 1.
         nodes: Number of nodes; by default trainer.num_nodes.
-        throughput: Training examples per second and GPU, measured elsewhere; the plan then shows hours.
+        throughput: Training examples per second and GPU, measured elsewhere; the plan then shows hours. Without
+            effect beside --tflops.
         tflops: Peak TFLOP/s of a GPU at the run's precision; together with --mfu, the plan shows hours.
         mfu: Share of the peak that training reaches (model FLOPs utilization).
         samples: Number of training examples, instead of the known number: 23976, or for several sets

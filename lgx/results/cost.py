@@ -169,9 +169,12 @@ def _origins(name: str, digest: str, weights: _Weights) -> Sequence[RunRecord | 
     record = StartRecord.read(str(file.parent))
     if record is not None:
         return [(str(record.arguments.get(key)), read) for key, read in record.digests.items()]
-    if is_learngene(str(file)) and not Learngene.load(file).sources:  # `lgx extract` trains nothing
+    if not is_learngene(str(file)):
+        return []
+    sources = Learngene.load(file).sources
+    if not sources:
         raise UserError(f"{name}: not in the folder of its run")
-    return []
+    return [("", source) for source in sources]  # `lgx extract` trains nothing, but the runs that it read did
 
 
 def _stored_by_start(run: RunRecord, weights: _Weights) -> tuple[str, int | None]:

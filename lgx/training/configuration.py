@@ -35,6 +35,8 @@ from lgx.training.trainer_parts import FOLLOW_RUN
 REFUSED = "the configuration contains an invalid value"
 
 _UNSUITED = {
+    "SparseAdam": "needs sparse gradients, but networks have dense ones; give AdamW",
+    "LRScheduler": "is only the base class of schedulers; give WarmupCosine",
     "GradientAccumulationScheduler": "changes the number of steps during the run, which schedules and plans need; give "
     "trainer.accumulate_grad_batches",
     "StochasticWeightAveraging": "replaces the schedule, and cannot resume; give EMAWeightAveraging",

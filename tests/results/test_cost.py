@@ -118,6 +118,18 @@ def test_a_source_that_is_gone_or_was_replaced_is_unknown(tmp_path):
     assert [found[name].stored for name in ("mine", "other")] == [None, None]
 
 
+def test_an_extracted_learngene_costs_the_run_that_it_was_extracted_from(tmp_path):
+    kind = registry.initializer_classes()["SelectedExpansion"]
+    selected = save_source(kind, write_run(tmp_path / "runs/test/s/seed0", "LSAMD", "aux") / f"of_its_run{SUFFIX}")
+    extracted = tmp_path / f"files/final{SUFFIX}"
+    extracted.parent.mkdir()
+    replace(Learngene.load(selected), sources=(digest_of(selected),)).save(extracted)
+    write_run(tmp_path / "runs/test/d/seed0", "Finetune", "mine", initializer=start("SelectedExpansion", extracted))
+    assert costs_of(tmp_path / "runs")["mine"].learning == Work(100, 1)
+    selected.unlink()
+    assert costs_of(tmp_path / "runs")["mine"].learning == Work(None, None)
+
+
 def test_a_hypernetwork_is_stored_once_for_starts_and_for_tuned_descendants(tmp_path):
     runs = tmp_path / "runs"
     learned = write_run(runs / "test/h/seed0", "TAL", "mine", epochs=0)

@@ -1,5 +1,6 @@
 """The same run: what a run that is resumed must have in common with its beginning."""
 
+import json
 import shutil
 from dataclasses import replace
 

@@ -90,6 +90,8 @@ def test_a_schedule_of_the_length_of_the_run_is_not_resumed_in_a_longer_run(fit,
 
 UNSUITED = {
     "OneCycleLR --model.scheduler.max_lr=0.1 --model.layer_decay=0.5": "OneCycleLR sets one rate",
+    "StepLR --model.scheduler.step_size=0": "expected at least 1 update",
+    "LRScheduler": "is only the base class",
 }
 
 
