@@ -142,10 +142,10 @@ class LgxCLI(LightningCLI):
         self._monitor(built.checkpoint)
         options: Any = built.trainer
         with blame(REFUSED):
-            plugins = every_plugin(options.plugins)
+            plugins, self.checkpoint_io = every_plugin(options.plugins)
         self.saved = SaveConfig(self.identity, resumed is not None)
         first = [self.claim, self.saved] if self.command == "fit" else []
-        callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health)
+        callbacks = every_callback(self.command, self.config, built, self.run_dir, self.health, self.checkpoint_io)
         if not self.datamodule.has_validation:
             options.limit_val_batches = 0
         changed = {"default_root_dir": str(self.run_dir), "plugins": plugins, "callbacks": [*first, *callbacks]}
@@ -188,7 +188,7 @@ class LgxCLI(LightningCLI):
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
-        """Attribute Lightning's refusals to the trainer."""
+        """Attribute errors during restoring to the checkpoint, and Lightning's refusals to the trainer."""
         try:
             yield
         except (KeyboardInterrupt, SystemExit) as end:
@@ -209,10 +209,14 @@ class LgxCLI(LightningCLI):
             if stop is not None and worker_was_killed(error):  # before they had left the process group
                 words = f"{signal.Signals(stop).name}: the run and its loader processes ended, {self._how_to_resume()}"
                 raise Preempted(words, 128 + stop) from error
-            owner = refused_by_lightning(error)
-            if owner is not None and (isinstance(error, _REFUSALS) or owner == "EarlyStopping"):
-                raise UserError(f"trainer: {owner} refuses this run ({reason_of(error)})") from error
-            raise
+            if not self.checkpoint_io.is_restoring:
+                owner = refused_by_lightning(error)
+                if owner is not None and (isinstance(error, _REFUSALS) or owner == "EarlyStopping"):
+                    raise UserError(f"trainer: {owner} refuses this run ({reason_of(error)})") from error
+                raise
+            wrong = "--ckpt_path: the checkpoint is from another run, or is damaged"
+            with blame(wrong, MisconfigurationException, OSError):
+                raise
 
     def _how_to_resume(self) -> str:
         is_kept = (self.run_dir / "checkpoints" / LAST).is_file()

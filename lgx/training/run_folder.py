@@ -16,12 +16,15 @@ from data_modules.loading.fingerprint import fingerprint_of_names
 from lgx.artifacts.checkpoints import FINAL, SUMMARY, load_checkpoint, weights_of_run
 from lgx.artifacts.source_names import FINAL_LEARNGENE, LEARNGENE
 from lgx.core.provenance import commit, hardware
+from lgx.core.schema import LINE, MAPPING, NUMBER, at_most, check_fields
 from lgx.core.seed import seed_of
 from lgx.core.task import Task, ignored_target
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.training.same_run import RunIdentity, check_same, identity_of
+
+_COUNT = at_most(2**62)
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,11 @@ def find_checkpoint(folder: Path, command: str, name: str | None, untrained: boo
     content = load_checkpoint(path)
     if not {"pytorch-lightning_version", "state_dict", "lgx"} <= content.keys():
         raise UserError(f"--ckpt_path {path}: not a checkpoint of an lgx run")
-    return Checkpoint(str(path), identity_of(content), content["lgx"])
+    damaged = f"--ckpt_path {path}: is damaged"
+    about = check_fields(content, {"state_dict": MAPPING, "lgx": MAPPING, "epoch": _COUNT}, damaged)["lgx"]
+    check_fields(about, {"method": LINE, "epochs": _COUNT}, damaged, complete=True)
+    check_fields(about, {"start_flops": NUMBER}, damaged)
+    return Checkpoint(str(path), identity_of(content, path), about)
 
 
 def is_complete(folder: Path) -> bool:

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-from lgx.core.schema import shortened
+from lgx.core.schema import MAPPING, Field, check_fields, mapping_of, shortened
 from lgx.core.version import __version__
 from lgx.errors import UserError
 from lgx.host.safety import load_plain
@@ -59,10 +60,19 @@ class RunIdentity:
     data: dict[str, str] = field(default_factory=dict)
 
 
-def identity_of(checkpoint: Mapping[str, Any]) -> RunIdentity | None:
+_TEXT = Field(lambda value: isinstance(value, str), "a text")
+_FIELDS = {"config": _TEXT, **dict.fromkeys(("versions", "files", "data"), mapping_of(_TEXT))}
+
+
+def identity_of(checkpoint: Mapping[str, Any], path: str | Path) -> RunIdentity | None:
     """The identity of the run that wrote a checkpoint; None if it holds final weights alone."""
     stored = checkpoint.get(IDENTITY)
-    return None if stored is None else RunIdentity(**stored)
+    if stored is None:
+        return None
+    place = f"{path}: its record of the run is damaged"
+    check_fields({IDENTITY: stored}, {IDENTITY: MAPPING}, place)
+    check_fields(stored, _FIELDS, place, complete=True)
+    return RunIdentity(**{name: stored[name] for name in _FIELDS})
 
 
 @cache

@@ -40,7 +40,7 @@ def place_loggers(config: Namespace, folder: Path) -> None:
 
 
 def every_callback(
-    command: str, config: Namespace, built: Namespace, folder: Path, health: TrainingHealth
+    command: str, config: Namespace, built: Namespace, folder: Path, health: TrainingHealth, io: AtomicCheckpointIO
 ) -> list[Callback]:
     """The callbacks of a run, in their order."""
     trainer = built.trainer
@@ -55,7 +55,7 @@ def every_callback(
         trainer.enable_progress_bar = trainer.enable_progress_bar is not False and sys.stdout.isatty()
         if trainer.enable_progress_bar:
             callbacks.append(RichProgressBar())
-    callbacks += [SavePredictions(), Resume(), DrawFigures()]
+    callbacks += [SavePredictions(), Resume(io), DrawFigures()]
     if trainer.logger is not False and command == "fit" and not trainer.fast_dev_run:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if command == "test" and config.probe is not None:
@@ -75,11 +75,12 @@ def every_callback(
     return callbacks
 
 
-def every_plugin(plugins_of_user: Any) -> list[Any]:
+def every_plugin(plugins_of_user: Any) -> tuple[list[Any], AtomicCheckpointIO]:
     """The user's plugins, atomic checkpoints, and on SLURM an environment that leaves requeueing to the callback."""
-    plugins = [*as_list(plugins_of_user), AtomicCheckpointIO()]
+    io = AtomicCheckpointIO()
+    plugins = [*as_list(plugins_of_user), io]
     # Within a job of SLURM torchrun may start the processes.
     on_slurm = SLURMEnvironment.detect() and not TorchElasticEnvironment.detect()
     if on_slurm and not any(isinstance(plugin, ClusterEnvironment) for plugin in plugins):
         plugins.append(SLURMEnvironment(auto_requeue=False))
-    return plugins
+    return plugins, io

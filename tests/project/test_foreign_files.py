@@ -46,14 +46,23 @@ def test_hyper_parameters_of_a_checkpoint_are_not_instantiated(images, ancestor,
     assert not evidence.exists()
 
 
-def test_a_checkpoint_of_something_else_ends_with_one_sentence(images, ancestor, tmp_path):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda saved: saved["optimizer_states"][0]["state"][0].update(exp_avg=torch.zeros(3)), "exp_avg has shape"),
+        (lambda saved: saved["loops"]["fit_loop"].update(epoch_progress="x"), "is damaged"),
+        (lambda saved: saved["state_dict"].pop("network.norm.weight"), "the checkpoint is from another run"),
+        (lambda saved: saved.pop("lgx"), "not a checkpoint of an lgx run"),
+    ],
+)
+def test_a_checkpoint_of_another_run_ends_with_one_sentence(images, ancestor, tmp_path, change, words):
     saved = torch.load(ancestor / "checkpoints" / "last.ckpt", weights_only=True)
-    del saved["lgx"]
+    change(saved)
     torch.save(saved, tmp_path / "x.ckpt")
     more = (f"--ckpt_path={tmp_path / 'x.ckpt'}", "--trainer.max_epochs=9")
     sentence = refusal(lgx(*arguments("fit", "Ancestor", images, tmp_path / "runs", *more)))
     assert sentence.startswith("lgx fit: --ckpt_path")
-    assert "not a checkpoint of an lgx run" in sentence
+    assert words in sentence
 
 
 @pytest.mark.parametrize("architecture", [HFArchitecture(1, 8, 2, max_len=16, vocab_size=32), SMALL])

@@ -15,12 +15,13 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, WeightAveraging
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from lgx.artifacts.checkpoints import FINAL, LAST, load_checkpoint
 from lgx.components.optim import check_length
 from lgx.core.rows import keep_rows
-from lgx.errors import Preempted
+from lgx.errors import Preempted, UserError
 from lgx.host.failures import write_errors
 from lgx.host.files import atomic_path
 from lgx.host.signals import REQUEUE, STOP, STOPS
@@ -34,13 +35,19 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
     Lightning writes it to the system's temporary folder and moves it. Between two file systems the move is a copy,
     and a kill during the copy leaves half a file.
+
+    Attributes:
+        is_restoring: Whether a checkpoint is being restored; ``Resume`` sets it to False at the end.
     """
+
+    is_restoring = False
 
     def load_checkpoint(
         self, path: Any, map_location: Any = lambda storage, _: storage, weights_only: bool | None = None
     ) -> dict[str, Any]:
         """Load tensors and plain types only, also against environment variables: other types could run code."""
         loaded: dict[str, Any] = super().load_checkpoint(path, map_location, weights_only=True)
+        self.is_restoring = True
         return loaded
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
@@ -274,24 +281,72 @@ def _requeue(job: str) -> str:
     return f"`{' '.join(command)}` failed ({done.stderr.strip()})" if done.returncode else ""
 
 
+_MOMENTS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer")
+"""Names of optimizer states that have the shape of their parameter."""
+
+
 class Resume(Callback):
-    """Complete Lightning's restoring: the rows of ``results.csv`` and the learning rate."""
+    """Complete Lightning's restoring.
+
+    - Rows of ``results.csv`` after the checkpoint are removed: the resumed run writes them again, or ends earlier.
+    - Errors from the reading of the checkpoint to the end of the first step, in which the optimizer uses its state, are
+      errors of the checkpoint: ``io.is_restoring`` is then True, see ``LgxCLI.run``.
+
+    Args:
+        io: What reads the run's checkpoints.
+    """
+
+    def __init__(self, io: AtomicCheckpointIO) -> None:
+        self._io = io
+        self._start = 0  # step at which training starts
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Drop the rows after the checkpoint: the resumed run writes them again, or ends earlier."""
+        """Drop rows."""
         folder = run_folder(trainer)
         epochs = checkpoint["lgx"]["epochs"]
-        if trainer.state.fn == "fit" and folder is not None and trainer.is_global_zero:
+        if trainer.state.fn != "fit" or folder is None:
+            return
+        if trainer.is_global_zero:
             keep_rows(folder / "results.csv", lambda row: row.epochs <= epochs)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Set the learning rate from this run's schedule; the checkpoint's rate may come from a shorter one."""
-        if trainer.ckpt_path is None:
-            return
-        for schedule in (config.scheduler for config in trainer.lr_scheduler_configs):
+        """Check the optimizers' state, and set the learning rate from this run's schedule.
+
+        torch's fused kernels do not check shapes, and may end the process. The checkpoint's rate may come
+        from a shorter schedule.
+        """
+        for optimizer in trainer.optimizers if self._io.is_restoring else ():
+            wrong = _mistake(optimizer)
+            if wrong:
+                raise UserError(f"--ckpt_path: the checkpoint is from another run, or is damaged: {wrong}")
+        self._start = trainer.global_step
+        for schedule in (config.scheduler for config in trainer.lr_scheduler_configs) if self._io.is_restoring else ():
             if isinstance(schedule, LambdaLR):
                 rates = zip(schedule.base_lrs, schedule.lr_lambdas, strict=True)
                 for group, (base, factor) in zip(schedule.optimizer.param_groups, rates, strict=True):
                     group["lr"] = base * factor(schedule.last_epoch)
             elif isinstance(pl_module, Method) and pl_module.scheduler is not None:
                 check_length(pl_module.scheduler, schedule, pl_module.total_steps())
+
+    def on_train_batch_end(self, trainer: Trainer, *args: Any) -> None:
+        """The optimizer has used its state, unless gradients are still accumulated."""
+        if trainer.global_step > self._start:
+            self._io.is_restoring = False
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """An evaluation has restored its checkpoint."""
+        if trainer.state.fn != "fit":
+            self._io.is_restoring = False
+
+    on_validation_start = on_predict_start = on_test_start
+
+
+def _mistake(optimizer: Any) -> str | None:
+    """What is wrong with the restored state of an optimizer, in words; None if nothing is."""
+    inner: Optimizer = getattr(optimizer, "optimizer", optimizer)
+    for parameter in (parameter for group in inner.param_groups for parameter in group["params"]):
+        for name, value in inner.state.get(parameter, {}).items():
+            shape = tuple(getattr(value, "shape", ()))
+            if name in _MOMENTS and value is not None and shape != tuple(parameter.shape):
+                return f"{name} has shape {shape}, its parameter {tuple(parameter.shape)}"
+    return None
