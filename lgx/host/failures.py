@@ -54,6 +54,8 @@ def describe(error: BaseException) -> str | None:
     """
     if worker_was_killed(error):
         return _WORKER_KILLED
+    if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
+        error = error.__cause__  # Lightning's logger says of every error that the value cannot be logged
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return _MEMORY_FULL
     if isinstance(error, OSError):
@@ -68,13 +70,16 @@ def describe(error: BaseException) -> str | None:
 def worker_was_killed(error: BaseException) -> bool:
     """Whether an error, or an error that led to it, reports that a data loading process was killed.
 
-    PyTorch raises its error in a signal handler, wherever the program is at that moment: also inside code that catches
-    every exception and raises its own.
+    No single call can be guarded against this failure. PyTorch raises its error in a signal handler, wherever the
+    program is at that moment: also inside code that catches every exception and raises its own. If the main process
+    reads from the killed process at that moment, the error is a lost connection inside :mod:`multiprocessing` instead;
+    only data loading processes exchange data with the main process in this way. The chain of errors and their
+    tracebacks are therefore the only reliable signs.
     """
-    seen: set[int] = set()  # causes may form a cycle
+    seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
-        if isinstance(link, RuntimeError) and "DataLoader worker (pid" in str(link):
+        if _reports_killed_worker(link):
             return True
         seen.add(id(link))
         link = link.__cause__ or link.__context__
@@ -89,6 +94,15 @@ def is_full_memory(error: BaseException) -> bool:
 def is_disk_full(error: OSError) -> bool:
     """Whether an error reports a full disk or quota."""
     return error.errno in _DISK_FULL
+
+
+def _reports_killed_worker(error: BaseException) -> bool:
+    if isinstance(error, RuntimeError):
+        return "DataLoader worker (pid" in str(error)
+    if not isinstance(error, ConnectionError | EOFError):
+        return False
+    modules = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(module.startswith("multiprocessing.") for module in modules)
 
 
 def reason_of(error: BaseException, longest: int = 200) -> str:

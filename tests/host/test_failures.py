@@ -52,11 +52,24 @@ def test_only_failures_of_the_system_are_described(monkeypatch, error, words):
     assert (result.code, result.sentence) == (1, f"lgx fit: {found}")
 
 
+def full_disk(path):
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def test_a_full_disk_is_named_behind_the_loggers_message():
+    hidden = ValueError("\n you tried to log nan which is currently not supported. Try a dict or a scalar/tensor.")
+    hidden.__cause__ = full_disk("runs/events.out")
+    assert describe(hidden).startswith("runs/events.out: No space left on device; free some space")
+
+
 def test_a_killed_worker_is_recognized_behind_other_errors():
     death = RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
     hidden, other = TypeError("unsupported callable"), TypeError("unsupported callable")
     hidden.__context__ = death
-    other.__context__ = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+    other.__context__ = ConnectionResetError(
+        errno.ECONNRESET, "Connection reset by peer"
+    )  # not of a data loader worker
+    hidden.__context__.__context__ = hidden  # a cycle of causes ends the search, too
     killed = "a data loading process was killed"
     assert describe(death).startswith(killed)
     assert describe(hidden).startswith(killed)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing import resource_sharer
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -34,6 +35,20 @@ def test_a_killed_worker_ends_the_run_with_one_sentence(images, tmp_path):
     # Another worker may have printed that it lost this one, but the last line is from lgx.
     last = (tmp_path / "log").read_text().strip().splitlines()[-1]
     assert last.startswith("lgx fit: a data loading process was killed")
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_worker_killed_while_it_sends_a_batch_is_reported(fit, monkeypatch, heard):
+    # The sockets of a killed process close a moment before it counts as dead. Then a reset connection or the end of its
+    # output is the only sign of it.
+    def hand_over(sharer):
+        with sharer._listener.accept() as caller:
+            _ = caller.recv() if heard else caller.poll(None)
+
+    monkeypatch.setattr(resource_sharer._ResourceSharer, "_serve", hand_over)
+    ended = fit("Ancestor", "--data.num_workers=1")
+    assert (ended.code, "Traceback" in ended.err) == (1, False)
+    assert ended.sentence.startswith("lgx fit: a data loading process was killed")
 
 
 @pytest.mark.slow
