@@ -39,12 +39,18 @@ def table_records(path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict
             number of cells.
     """
     reader = csv.reader(read_lines(path))
+    with blame(f"{path}: not a table of cells that are separated by commas"):
+        yield from _records(reader, path, wanted)
+
+
+def _records(reader: Any, path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """See :func:`table_records`."""
     header = [name.strip() for name in next(reader)]
     refuse_doubles(header, f"{path}, line 1")
     if not set(wanted) <= set(header):
         shown = shortened(",".join(header))
         raise UserError(f"{path}, line 1: the header is {shown}; expected {','.join(wanted)}")
-    for row in filter(any, reader):
+    for row in (cells for cells in reader if any(map(str.strip, cells))):
         if len(row) != len(header):
             names = ", ".join(header)[:200]
             raise UserError(f"{path}, line {reader.line_num}: {len(row)} cells, expected {len(header)} ({names})")

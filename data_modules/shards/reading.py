@@ -66,7 +66,8 @@ def _label(sample: dict[str, Any], classes: int) -> int:
         raise DataError(f"{place} has {has}, expected one image, {', '.join(IMAGE_KEYS)}; write it again")
     label: Any
     if "cls" in sample:
-        label = int(sample["cls"])
+        text = sample["cls"].strip()
+        label = int(text) if text.isdigit() else text
     else:
         about = parse_json(sample["json"], place, "write it again") if "json" in sample else {}
         label = about.get("label") if isinstance(about, dict) else None

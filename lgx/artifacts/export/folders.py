@@ -41,7 +41,7 @@ tags: [{tags}]
 ---
 {_mark(writer)}
 
-# {title}
+# {escape_markdown(title)}
 
 {summary}
 

@@ -21,8 +21,10 @@ from lgx.commands import api
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.errors import UserError
 from lgx.methods.nested.kept_features import KeptFeatures
+from tests.planning.helpers import plan
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers, need_onnx
+from tests.support.fake_hub import running_hub, use_hub
 from tests.support.families import tiny
 from tests.support.images import write_images
 from tests.support.tokenizers_of_models import write_tokenizer
@@ -282,3 +284,34 @@ def test_the_ancestors_size_is_the_ancestor_itself_and_labels_are_refused(texts,
     given = arguments("fit", "Backbones", images, tmp_path, f"--model.ancestor={ancestor}")
     assert "learns only from the ancestor" in refusal(lgx(*given))
     assert not (pictures / "front.csv").exists()  # nine examples have no ten neighbors
+
+
+def test_the_ancestor_is_asked_in_updates_only_if_its_features_need_too_much_memory(
+    encoder, sentences, tmp_path, monkeypatch
+):
+    short = "--trainer.max_steps=2", "--trainer.limit_val_batches=0"
+    kept = ok(of_texts(encoder, sentences, tmp_path / "kept", *short))
+    assert "different training texts, computed once" in kept.out
+    planned = [plan(*words_of_texts(encoder, sentences, tmp_path / "kept", *short)[1:]).total_flops]
+    monkeypatch.setattr("lgx.methods.nested.backbones.MOST_BYTES", 1)
+    asked = ok(of_texts(encoder, sentences, tmp_path / "asked", *short))
+    assert "computed once" not in asked.out
+    planned.append(plan(*words_of_texts(encoder, sentences, tmp_path / "asked", *short)[1:]).total_flops)
+    assert planned[0] < planned[1]
+    flops = [json.loads(next(tmp_path.glob(f"{run}/**/summary.json")).read_text()) for run in ("kept", "asked")]
+    assert flops[0]["flops"] < flops[1]["flops"]
+    assert flops[0]["start_flops"] > flops[1]["start_flops"]
+
+
+def test_encoders_of_every_size_are_one_file_on_the_hub(texts, encoder, tmp_path, monkeypatch):
+    place, file, budget = "hf://lab/encoders", f"final{SUFFIX}", ("--params", "20k")
+    with running_hub() as hub:
+        use_hub(monkeypatch, hub.url, str(tmp_path / "hub"))
+        commit = hub.add("lab/encoders", {file: (texts / file).read_bytes()})
+        done = ok(lgx("export", place, *budget, "--tokenizer", encoder, "--out", tmp_path / "remote"))
+        start = "--arch", "depth=2", "--head", 2, "--tokenizer", encoder, "--out", tmp_path / "start"
+        ok(lgx("init", "--source", place, *start))
+    assert f"{place}@{commit}/{file}" in done.err
+    ok(lgx("export", texts, *budget, "--out", tmp_path / "local"))
+    for part in ("model.safetensors", "2_Dense/model.safetensors", "tokenizer.json"):
+        assert (tmp_path / "remote" / part).read_bytes() == (tmp_path / "local" / part).read_bytes()
