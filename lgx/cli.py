@@ -12,6 +12,7 @@ from lgx.core.version import __version__
 from lgx.errors import Preempted, UserError
 from lgx.host import launcher
 from lgx.host.failures import describe
+from lgx.host.signals import one_interrupt
 
 TRAINING = {
     "fit": "train an ancestor, a learngene or a descendant",
@@ -80,7 +81,8 @@ def main(args: Sequence[str] | None = None, run: Callable[[Sequence[str]], objec
     """
     argv = list(sys.argv[1:] if args is None else args) or ["--help"]
     try:
-        (run or run_command)(argv)
+        with one_interrupt():
+            (run or run_command)(argv)
     except KeyboardInterrupt:
         _fail(argv[0], "interrupted; finished files are complete", 130)
     except Exception as error:

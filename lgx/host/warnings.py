@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import warnings
 from pathlib import Path
 
@@ -40,6 +41,13 @@ def silence_expected_warnings() -> None:
         logging.getLogger(name).addFilter(_concerns_the_user)
     for name in _OF_EACH_PROCESS:
         logging.getLogger(name).addFilter(lambda record: launcher.rank() == 0)
+    threading.excepthook = _report_unless_tensorboard
+
+
+def _report_unless_tensorboard(failed: threading.ExceptHookArgs) -> None:
+    """Print a thread's error, except the error of TensorBoard's writer, which raises it again at the next write."""
+    if type(failed.thread).__name__ != "_AsyncWriterThread":
+        threading.__excepthook__(failed)
 
 
 def _concerns_the_user(record: logging.LogRecord) -> bool:

@@ -1,9 +1,9 @@
 """The entry point of the command line: help, version, unknown commands."""
 
 import re
+import signal
 import subprocess
 import sys
-from unittest.mock import Mock
 
 import pytest
 
@@ -62,11 +62,38 @@ def test_version():
     assert lgx("--version").out == f"lgx {package.__version__}\n"
 
 
-def test_an_interrupt_ends_a_command_with_one_sentence(monkeypatch):
-    monkeypatch.setattr("lgx.cli.run_command", Mock(side_effect=KeyboardInterrupt))
-    done = lgx("sweep")
-    assert (done.code, done.err.count("\n")) == (130, 1)
-    assert done.sentence.startswith("lgx sweep: interrupted")
+def test_interrupts_end_a_command_with_one_sentence():
+    code = """
+import os, signal, sys, threading, time
+from lgx import cli
+
+def press():
+    for _ in range(10):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.02)
+
+def work(argv):
+    threading.Thread(target=press).start()
+    try:
+        time.sleep(60)
+    finally:
+        time.sleep(0.1)  # what a command does before it ends
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cli.run_command = work
+cli.main(["sweep"])
+"""
+    done = python("-c", code)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("lgx sweep: interrupted")
+
+
+def test_the_handler_of_interrupts_is_restored():
+    before = signal.getsignal(signal.SIGINT)
+    for words in ("--version", "xyzzy"):
+        lgx(words)
+        assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_closed_pipe_is_not_an_error():

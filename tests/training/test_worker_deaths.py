@@ -132,7 +132,9 @@ def test_ctrl_c_ends_fit_with_one_sentence_and_keeps_the_last_checkpoint(images,
     deadline = time.monotonic() + 100
     while not last.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
-    run.send_signal(signal.SIGINT)
+    for _ in range(10):  # an impatient user
+        run.send_signal(signal.SIGINT)
+        time.sleep(0.05)
     _, err = run.communicate(timeout=60)
     assert run.returncode == 130, err
     assert "Traceback" not in err
