@@ -171,7 +171,7 @@ class ViTArchitecture(Architecture):
 
     def _one_layer(self) -> ViTNetwork:
         """The network with a single layer, on the meta device; only for a form that is not plain."""
-        return meta_network(self.form, tuple({**self.timm_args(), "depth": 1}.items()))
+        return meta_network(self.form, tuple({**self.timm_args(), "img_size": self.img_size, "depth": 1}.items()))
 
     def fit_input_sizes(self, tensors: Mapping[str, Tensor], source: Architecture | None) -> dict[str, Tensor]:
         """Resample position embedding and patch projection to this image and patch size, with timm's functions.

@@ -229,7 +229,8 @@ def _header(task: "Task", with_true: bool = False) -> list[str]:
 def _is_table(file: Path, task: "Task") -> bool:
     """Whether a file has exactly the columns of predictions."""
     cells = next(csv.reader([first_line(file)]), [])
-    return cells == in_cells(_header(task, "true_name" in cells))
+    expected = _header(task, "true_name" in cells)
+    return cells[:1] in (["file"], ["row"]) and cells[1:] == in_cells(expected[1:])
 
 
 def _cells(logits: "Tensor", task: "Task") -> Iterator[Sequence[object]]:
