@@ -4,10 +4,12 @@ import csv
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from data_modules.files.errors import guarded
 from lgx.core.schema import refuse_doubles, shortened
 from lgx.errors import UserError
+from lgx.host.failures import blame
 from lgx.host.safety import read_json
 
 

@@ -74,6 +74,7 @@ def test_val_is_a_seeded_draw_with_all_labels_and_limits_are_nested(root: Path) 
 MISTAKES: dict[str, tuple[str, str]] = {
     "no header": ("images/000.png,bar\n", "line 1: the header is .*; expected file"),
     "cells": ("file,labels\nimages/000.png,bar,dot\n", r"line 2: 3 cells, expected 2 \(file, labels\)"),
+    "quote": ('file,labels\n"' + 140_000 * "x", "not a table of cells that are separated by commas"),
     "value": ("file,bar,dot\nimages/000.png,1,-2\n", "line 2: dot is '-2', expected 0, 1, or -1 for unknown"),
     "unknown": ("file,labels,split\na.png,bar;dot,train\nb.png,dott,test\n",
                 r"line 3: the label 'dott' is not among the labels of the training images"),

@@ -104,6 +104,7 @@ REFUSED: list[tuple[Any, str]] = [
     ([*shard(), ("z.png", image(1))], "example z has no label"),
     ([*shard(), ("z.cls", b"1")], "example z has no image, expected one image"),
     ([*shard(), *example(50), ("e50.jpg", image(51, "jpeg"))], "e50 has .png and .jpg"),
+    (shard() + example(40, " 1_0 "), "e40 has the label b'1_0', expected a whole number"),
     ({**ONE, "classes.txt": b"a\nb\n"}, "has the label 2, but classes.txt names 2 classes, 0 to 1"),
 ]
 """Content of a training shard, or several files, and words of the refusal."""
