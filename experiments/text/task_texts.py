@@ -1,4 +1,4 @@
-"""Write texts of four tasks, without labels, into a table: ``python -m experiments.text.task_texts data runs/task_texts``."""
+"""Write texts of four tasks without labels: ``python -m experiments.text.task_texts data runs/task_texts``."""
 
 import csv
 import sys
