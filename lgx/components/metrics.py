@@ -23,6 +23,7 @@ A task without labels has only ``agreement``, which the method measures: the net
 import math
 from collections.abc import Callable
 
+import torch.nn.functional as F
 from torch import Tensor
 from torchmetrics import MeanMetric, Metric, MetricCollection, SumMetric
 from torchmetrics.classification import (
@@ -43,6 +44,7 @@ from lgx.components.class_metrics import (
     to_unit_interval,
 )
 from lgx.components.losses import label_losses, labeled_logits
+from lgx.core.predictions import predicted_classes
 from lgx.core.task import AGREEMENT, BALANCED, IGNORE_TOKEN, PERPLEXITY, Task, ignored_target
 from lgx.errors import UserError
 
@@ -172,3 +174,23 @@ def update_metrics(metrics: MetricCollection, logits: Tensor, targets: Tensor) -
         else:
             metric.update(predicted, targets)
     return {name: metric for name, metric in by_name.items() if name not in NO_NUMBERS}
+
+
+def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+    """The distance of a student's predictions from the teacher's.
+
+    Args:
+        student: Logits p_s, (B, K), or (B, N, V) for next tokens.
+        teacher: Logits p_t of the same shape.
+        temperature: τ > 0.
+
+    Returns:
+        KL divergence ``KL(softmax(p_t / τ) ‖ softmax(p_s / τ))`` of each example, (B,) or (BN,), which is the
+        distillation loss without the entropy of the teacher's prediction; and 1 where both predict the same class,
+        else 0.
+    """
+    student = student.flatten(0, -2)
+    teacher = teacher.flatten(0, -2)
+    log_p, wanted = ((logits / temperature).float().log_softmax(dim=-1) for logits in (student, teacher))
+    divergence = F.kl_div(log_p, wanted, log_target=True, reduction="none").sum(dim=1)
+    return divergence, (predicted_classes(student) == predicted_classes(teacher)).float()

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from lgx.components.losses import distillation_loss, label_loss, label_losses, labeled_logits
-from lgx.components.metrics import metric_names, metrics_for, update_metrics
+from lgx.components.metrics import agreement_with, metric_names, metrics_for, update_metrics
 from lgx.components.updates import UpdateMean
 from lgx.core.task import IGNORE_TOKEN, Task
 from lgx.results.metrics import lower_is_better
@@ -40,6 +40,8 @@ def test_losses_are_means_over_all_known_tokens(smoothing):
             torch.stack([row for row, _ in rows]) / 2, labeled_logits(teacher, targets).div(2).softmax(-1)
         )
         torch.testing.assert_close(distillation_loss(logits, teacher, 2.0, targets), soft)
+        divergence, agreement = agreement_with(logits, teacher)
+        assert divergence.shape == agreement.shape == (targets.numel(),)
     assert label_loss(torch.randn(1, 2, 5), torch.full((1, 2), IGNORE_TOKEN)) == 0
 
 

@@ -18,6 +18,7 @@ from lgx.components.losses import (
     multilabel_distillation_loss,
     weighted_label_loss,
 )
+from lgx.components.metrics import agreement_with
 from lgx.components.updates import mean_of_examples
 from lgx.methods.hypernetworks.tal import feature_divergence, official_feature_divergence
 
@@ -101,6 +102,10 @@ def test_distillation_of_several_labels_is_a_binary_cross_entropy_for_each(tempe
     expected = -(wanted * own.log() + (1 - wanted) * (1 - own).log()).mean()
     torch.testing.assert_close(multilabel_distillation_loss(student, teacher, temperature), expected)
     assert distillation_loss(student[:0], teacher[:0], temperature) == 0
+    divergence, same = agreement_with(student, teacher, temperature)
+    p, q = (teacher / temperature).softmax(1), (student / temperature).softmax(1)
+    torch.testing.assert_close(divergence, (p * (p / q).log()).sum(1))
+    assert same.tolist() == [float(s.max(0).indices == t.max(0).indices) for s, t in zip(student, teacher, strict=True)]
 
 
 def test_mixed_labels_are_shares_of_two_classes_which_the_loss_smooths():

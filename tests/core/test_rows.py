@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import lgx
 from lgx.commands import int8
 from lgx.commands.predict import _cells
-from lgx.components.metrics import metrics_for, update_metrics
+from lgx.components.metrics import agreement_with, metrics_for, update_metrics
 from lgx.core.batch import Batch
 from lgx.core.predictions import top_classes
 from lgx.core.provenance import commit, config_hash
@@ -68,6 +68,7 @@ def test_ties_go_to_the_first_class(monkeypatch, tmp_path):
     assert metrics["confusion"].compute().trace() == 64
     assert [label for label, *_ in _cells(logits, TASK)] == first.tolist()
     assert [row[0] for row in _of_classes(logits, [], [])] == ["class", *first.tolist()]
+    assert agreement_with(logits, torch.nn.functional.one_hot(first, 30).float())[1].all()
     assert top_classes(logits, 5).tolist() == [row[:5] for row in order]
     monkeypatch.setattr(int8, "run_onnx", lambda file: (lambda inputs: logits, {}))
     assert int8._accuracy(tmp_path, [batch]) == 100

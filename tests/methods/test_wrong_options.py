@@ -28,7 +28,7 @@ WRONG = [
     ("Nested", [UNLABELED, "--model.ancestor={big}"], ["must have the ancestor's sizes; write depth=6"]),
     ("Finetune", [UNLABELED], ["no labels", "Finetune", "ImageFolderData"]),
     ("SWS", [FEATURES, *TWO], ["model.guidance", "give model.ancestor"]),
-    ("SWS", [UNLABELED, *TWO, "--model.ancestor={headless}"], ["model.guidance: without labels", "give features"]),
+    ("SWS", [UNLABELED, *TWO, "--model.ancestor={headless}"], ["model.guidance", "has no head", "choose features"]),
     ("SWS", [UNLABELED, FEATURES, *TWO, "--model.ancestor={headless}", "--model.mixup=0.5"], ["mix labels"]),
 ]  # fmt: skip
 

@@ -138,7 +138,7 @@ def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: P
     assert "the head is for classification, but the descendant is for multilabel" in run("Finetune", *start).sentence
     assert run("Finetune", *start, "--model.head=new", "--trainer.fast_dev_run=true").code == 0
     unlabeled = refusal(run("SWS", *STAGES, f"--model.ancestor={several}", "--data.labels=false"))
-    assert "model.guidance: without labels" in unlabeled
+    assert "predicts several labels; choose features, or give labels" in unlabeled
     checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
     probed = run("Finetune", "--probe=knn", f"--ckpt_path={checkpoint}", command="test")
     assert "needs classes of whole images, but task shapes is multilabel" in probed.sentence

@@ -110,8 +110,7 @@ def test_a_network_in_half_precision_is_measured_in_full_precision(many: Path, t
 )
 def test_a_teacher_has_the_precision_of_the_run(many: Path, tmp_path: Path, guidance: str, precision: str) -> None:
     source, _ = network_in(tmp_path, ARCH, 3, "classification")
-    options = [f"--model.ancestor={source}", f"--model.guidance={guidance}"]
-    options += ["--data.labels=false"] * (guidance == "features")
+    options = [f"--model.ancestor={source}", f"--model.guidance={guidance}", "--data.labels=false"]
     command = arguments("fit", "Distill", many, tmp_path / "runs", *options, f"--trainer.precision={precision}")
     ok(lgx(*command, "--name=t", "--test_end"))
     rows = read_rows(tmp_path / "runs/test/t/seed0/results.csv")

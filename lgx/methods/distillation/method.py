@@ -7,10 +7,12 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
+from lgx.architectures import Architecture
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.components.features import FeatureProjection, feature_losses
 from lgx.components.losses import distillation_loss, multilabel_distillation_loss
+from lgx.components.metrics import agreement_with
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.components.updates import mean_of_examples
 from lgx.core.batch import Batch
@@ -19,7 +21,7 @@ from lgx.core.task import AGREEMENT, IGNORE, Normalization, Task
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.methods.distillation import SPEC
-from lgx.methods.distillation.guidance import PROJECTION, projected_features, stored_widths
+from lgx.methods.distillation.guidance import PROJECTION, classes_of, projected_features, stored_widths
 from lgx.methods.distillation.start import StudentStart, stage_shares, start_from_ancestor
 
 DistillGuidance = Literal["logits", "features"]
@@ -36,8 +38,10 @@ class Distill(Method):
     ``guidance: features`` replaces the second term by :func:`~lgx.components.features.feature_losses`: class token or
     pooled tokens, and patch tokens, through a learned projection; of texts the mean of the tokens, and all tokens. The
     ancestor needs no head. Images without labels (``--data UnlabeledFolderData``, ``--data.labels false``) suffice;
-    then the guidance is the whole loss, and the network has no head. Validation then shows the guidance as ``val/loss``
-    and ``val/agreement``, the mean cosine similarity of projected and target class token.
+    then the guidance is the whole loss. With ``features``, the network then has no head; with ``logits``, it predicts
+    the ancestor's classes. Validation then shows the guidance as ``val/loss`` (the KL divergence of logits) and
+    ``val/agreement``: the share of images with the ancestor's prediction, or the mean cosine similarity of projected
+    and target class token.
 
     [0]: Xia et al., "Exploring Learngene via Stage-wise Weight Sharing for Initializing Variable-sized Models",
     IJCAI 2024, https://arxiv.org/abs/2404.16897
@@ -103,13 +107,23 @@ class Distill(Method):
             return None
         return Normalization(self.source.mean, self.source.std), f"the start ({self.method})"
 
+    @cached_property
+    def task_architecture(self) -> Architecture:
+        """The architecture in ``arch`` with the task's classes; without labels with no head, or the ancestor's."""
+        if self.has_labels or self.guidance == "features" or self.ancestor is None:
+            return self.parsed_architecture
+        return self.parsed_architecture.replace(num_classes=classes_of(self.ancestor))
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """Architecture of the network."""
+        return self.task_architecture
+
     def check_task(self, task: Task) -> None:
         """Refuse a task that does not suit the network, or without labels and without an ancestor."""
         if self.ancestor is None or task.is_labeled:
             super().check_task(task)
             return
-        if self.guidance == "logits":
-            raise UserError("model.guidance: without labels, the ancestor's features are learned; give features")
         if self.mix is not None:
             raise UserError("model.mixup, model.cutmix: mix labels, but the images have no labels; leave both at 0")
         self.architecture.check_inputs(task, "model.arch")
@@ -118,7 +132,8 @@ class Distill(Method):
         """The ancestor, or None."""
         if self.ancestor is None or self.task is None:
             return None
-        return TeacherRequest(self.ancestor, self.task, self.guidance == "features")
+        features_only = not self.has_labels or self.guidance == "features"
+        return TeacherRequest(self.ancestor, self.task, features_only)
 
     def build_network(self) -> nn.Module:
         """The network at its start; the ancestor's layers are not read if a checkpoint follows."""
@@ -201,7 +216,11 @@ class Distill(Method):
         if self.has_labels:
             super().evaluate_batch(batch, split)
             return
-        losses, agreement, _ = self.feature_losses(batch)
+        if self.guidance == "features":
+            losses, agreement, _ = self.feature_losses(batch)
+        else:
+            answers = self._teacher_of(batch)(batch.inputs)
+            losses, agreement = agreement_with(self(batch.inputs), answers, self.temperature)
         self.log_agreement(split, losses, agreement)
 
     def log_agreement(self, split: str, losses: Tensor, agreement: Tensor) -> None:

@@ -130,7 +130,7 @@ class LearngenePool(SeveralNetworks, Distill):
     @cached_property
     def architecture(self) -> ViTArchitecture:
         """The ancestor's."""
-        architecture = vit_only(self.parsed_architecture, "model LearngenePool")
+        architecture = vit_only(self.task_architecture, "model LearngenePool")
         if not architecture.is_plain or architecture.stages:
             raise UserError("model.arch: LearngenePool supports plain ViTs without stages; choose another ancestor")
         return architecture

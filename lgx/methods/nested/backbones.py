@@ -82,7 +82,7 @@ class Backbones(EqualSizes, FeatureSlices):
         return ancestor
 
     @cached_property
-    def architecture(self) -> Architecture:
+    def task_architecture(self) -> Architecture:
         """The ancestor's architecture without its head."""
         return self.parsed_architecture.replace(num_classes=0)
 

@@ -13,8 +13,8 @@ from lgx.architectures import Architecture
 from lgx.architectures.building import building_on
 from lgx.components.features import FeatureProjection, Features, feature_losses
 from lgx.components.losses import labeled_logits
+from lgx.components.metrics import agreement_with
 from lgx.core.batch import Batch
-from lgx.core.predictions import predicted_classes
 from lgx.core.task import AGREEMENT, Pooling, Task
 from lgx.errors import UserError
 from lgx.methods.distillation.guidance import projected_features
@@ -103,7 +103,7 @@ class FeatureSlices(SlicedNetwork):
             losses, agreement = feature_losses(features, wanted, real)
             if self.architecture.num_classes:
                 predicted, wanted_ones = (labeled_logits(part, batch.targets) for part in (logits, answers))
-                agreement = (predicted_classes(predicted) == predicted_classes(wanted_ones)).float()
+                agreement = agreement_with(predicted, wanted_ones)[1]
             results.append((losses, agreement))
             name = f"{split}/agreement_{size.depth}x{size.embed_dim}"
             self.log(name, agreement.mean(), on_step=False, on_epoch=True, sync_dist=True, batch_size=len(agreement))

@@ -65,7 +65,7 @@ class Nested(FeatureSlices):
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def architecture(self) -> Architecture:
+    def task_architecture(self) -> Architecture:
         """The architecture in ``arch`` with the classes of the ancestor's head."""
         source = load_pretrained(self.ancestor or "")
         architecture = self.parsed_architecture

@@ -49,6 +49,11 @@ class SlicedNetwork(Distill):
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def architecture(self) -> Architecture:
+        """The whole network."""
+        return self.task_architecture
+
     @property
     def varying_graph(self) -> bool:
         """Slices of few layers leave the others without a gradient."""

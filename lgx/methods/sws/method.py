@@ -50,7 +50,7 @@ class SWS(Distill):
     @cached_property
     def architecture(self) -> Architecture:
         """The auxiliary net, whose layers share as ``stages`` say."""
-        return self.parsed_architecture.replace(stages=self.stages)
+        return self.task_architecture.replace(stages=self.stages)
 
     def ancestor_shares(self, depth: int) -> Tensor:
         """Every layer of a stage starts from the same ancestor layers, those at the stage's place: (L, depth)."""

@@ -67,7 +67,7 @@ class TLEG(Distill):
     @cached_property
     def architecture(self) -> Architecture:
         """The auxiliary net."""
-        architecture = self.parsed_architecture
+        architecture = self.task_architecture
         if architecture.depth < 2:
             raise UserError("model.arch: TLEG learns two layers, but the auxiliary net has one; give it more layers")
         if architecture.shares_layers:

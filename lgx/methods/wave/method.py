@@ -171,7 +171,7 @@ class WAVE(Distill):
     @cached_property
     def architecture(self) -> ViTArchitecture:
         """The network."""
-        architecture = vit_only(self.parsed_architecture, f"model {type(self).__name__}")
+        architecture = vit_only(self.task_architecture, f"model {type(self).__name__}")
         if architecture.stages is not None:
             raise UserError("model.arch: WAVE does not support shared stages; leave out stages")
         hidden = int(architecture.embed_dim * architecture.mlp_ratio)

@@ -119,6 +119,19 @@ def test_a_headless_ancestor_teaches_with_images_of_a_bare_folder(bare, headless
     assert load_pretrained(str(tmp_path / "six")).architecture.num_classes == 7
 
 
+def test_without_labels_the_network_learns_the_ancestors_logits(fit, ancestor_file, tmp_path):
+    options = (f"--model.ancestor={ancestor_file}", UNLABELED, "--name=l", "--model.optimizer.lr=0.01")
+    ok(fit("SWS", "--model.stages=[2,2]", *options, "--trainer.max_epochs=3"))
+    run = tmp_path / "runs/test/l/seed0"
+    divergences = [r.value for r in read_rows(run / "results.csv") if (r.split, r.metric) == ("val", "loss")]
+    assert 0 < divergences[-1] < divergences[0]
+    learngene = Learngene.load(run / "final.learngene.safetensors")
+    assert learngene.tensors["head.weight"].shape == (5, 16)  # the ancestor's classes; the images have three
+    ok(lgx("test", "--config", run / "config.yaml", "--ckpt_path", "best"))
+    test = {row.metric: row.n for row in read_rows(run / "results.csv") if row.split == "test"}
+    assert test == {"agreement": 12, "loss": 12}
+
+
 def test_labels_and_features_are_learned_together_and_a_test_does_not_need_the_ancestor(fit, headless, tmp_path):
     mine = shutil.copy(headless, tmp_path / "mine.learngene.safetensors")
     ok(fit("SWS", "--model.stages=[2,2]", FEATURES, f"--model.ancestor={mine}", "--name=b"))

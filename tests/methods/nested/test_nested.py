@@ -253,13 +253,13 @@ def test_all_processes_and_resumed_runs_draw_the_same_sizes(trained):
     assert {size.embed_dim for size in drawn} == {16, 32, 48, 64}
     assert {size.mlp_ratio for size in drawn} == {3.0 * share for share in (0.5, 0.75, 1.0)}  # from half the ancestor's
     method = Nested(arch="depth=12,embed_dim=192,num_heads=3,img_size=16,patch_size=4", optimizer=None, ancestor="a")
-    method.architecture = method.parsed_architecture
+    method.task_architecture = method.parsed_architecture
     assert [(size.depth, size.embed_dim) for size in method.measured] == [(6, 192), (3, 192), (6, 128), (3, 64)]
 
 
 def test_the_loss_of_a_slice_is_that_of_its_features_and_of_the_ancestors_predictions():
     method = Nested(arch="depth=3,embed_dim=8,num_heads=1", optimizer=None, ancestor="a", num_classes=0)
-    method.architecture = method.parsed_architecture.replace(num_classes=3)
+    method.task_architecture = method.parsed_architecture.replace(num_classes=3)
     one, other = (Features(torch.randn(2, 8), torch.randn(2, 8, 2, 2)) for _ in range(2))
     logits, answers = torch.randn(2, 2, 3)
     found = method._losses(one, logits, other, answers, Batch(torch.zeros(2), torch.zeros(2), "x"))["loss"]
