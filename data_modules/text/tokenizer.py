@@ -40,7 +40,8 @@ def load_tokenizer(where: str | Path, vocab_size: int | None = None, option: str
     folder = Path(where)
     place = f"{option}: {where}"
     remedy = "give the folder of a network of transformers that contains its tokenizer, or its name on the hub"
-    if not folder.is_dir() and (isinstance(where, Path) or where.startswith((".", "/"))):
+    is_path = isinstance(where, Path) or where.startswith((".", "/")) or where.count("/") > 1  # no name has two
+    if is_path and not folder.is_dir():
         raise UserError(f"{place} does not exist; {remedy}")
     with foreign_errors(place, "transformers cannot load its tokenizer", remedy):
         if folder.is_dir() and (folder / _OPENAI[0]).is_file():
