@@ -313,6 +313,8 @@ def _counted(method: Method, steps: Steps, precision: Precision) -> tuple[Parame
     problems = list[str]()
     if state is None:
         problems.append("Not counted: the optimizer's state, which its class creates for real parameters only.")
+    if trial.needs_values:
+        problems.append("Some steps depend on the values of their inputs: they were counted on random images or texts.")
     trained = [p for p in network.parameters() if p.requires_grad]
     frozen = sum(p.numel() for p in network.parameters() if not p.requires_grad)
     parameters = Parameters(

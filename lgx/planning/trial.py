@@ -1,12 +1,12 @@
 """Run single training steps of a method to count them.
 
 The network and the teacher are real; the inputs of a batch have shapes but no memory (torch's fake tensors), so that
-all that follows from them takes no time. Where a step depends on values that follow from the inputs, or is short, a
-real batch is run instead.
+all that follows from them takes no time. Where a step depends on values that follow from the inputs, a few real
+examples are run instead, and where it is short, a whole real batch.
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,10 +29,12 @@ from lgx.training.step_flops import Estimate, Size, size_of
 
 ENOUGH = 0.01
 """Standard error of the mean FLOPs of a step at which no more steps are run: it is then known within 2 %."""
-FEWEST, FEWEST_DRAWN, MOST = 3, 10, 200
-"""Steps that are run: the fewest, also where steps draw networks, and the most."""
+FEWEST, FEWEST_DRAWN, MOST, MOST_REAL = 3, 10, 200, 10
+"""Steps that are run: the fewest, also where steps draw networks, and the most, also where steps need values."""
 DRAWS = 2000
 """Steps of a run whose networks are drawn; more would not change the mean."""
+_FEW = 2
+"""Examples of a real batch where steps need values."""
 _GOLDEN = (5**0.5 - 1) / 2
 """Share of a run between two steps that are run, modulo 1, so that any number of them is spread evenly."""
 _SHORT = 1e10
@@ -90,13 +92,17 @@ class Trial:
         trainer: Its trainer, or what stands in its place: ``global_step`` and ``current_epoch`` are set.
         batch_size: Examples of a batch.
         precision: Types of numbers.
+
+    Attributes:
+        needs_values: Number of steps that depended on values which follow from the inputs.
     """
 
     def __init__(self, method: Method, trainer: Any, batch_size: int, precision: Precision) -> None:
         self.method, self.trainer, self.batch_size, self.precision = method, trainer, batch_size, precision
         self.task = largest_task(method)
+        self.needs_values = 0
         self._batch_idx = 0
-        self._is_real = False
+        self._is_short = False
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
         self._first = self.batch(1, is_real=False)
 
@@ -114,7 +120,8 @@ class Trial:
         chosen: dict[int, Step] = {}
         for place in order[:MOST]:
             chosen[place] = self.run(every[place])
-            if len(chosen) >= fewest and _error([sizes[p] for p in chosen], chosen) <= ENOUGH:
+            is_enough = len(chosen) >= fewest and _error([sizes[p] for p in chosen], chosen) <= ENOUGH
+            if is_enough or self.needs_values >= MOST_REAL:
                 break
         estimate = Estimate([sizes[p] for p in chosen], [step.flops for step in chosen.values()])
         most = max(chosen.values(), key=lambda step: step.saved)
@@ -125,13 +132,19 @@ class Trial:
     def run(self, number: int) -> Step:
         """Run one step of the run."""
         self._size(number)
-        if not self._is_real:
-            with suppress(*_NEEDS_VALUES):
+        if not self._is_short:
+            try:
                 step = self._run(self.batch(self.batch_size, is_real=False))
-                self._is_real = step.flops < _SHORT
+            except _NEEDS_VALUES:
+                self.needs_values += 1
+            else:
+                self._is_short = step.flops < _SHORT
                 return step
-        self._is_real = True
-        return self._run(self.batch(self.batch_size, is_real=True))
+        examples = self.batch_size if self._is_short else min(_FEW, self.batch_size)
+        step = self._run(self.batch(examples, is_real=True))
+        share = self.batch_size / examples
+        self._is_short = step.flops * share < _SHORT
+        return step._replace(flops=step.flops * share, saved=step.saved * share)
 
     def _size(self, number: int) -> Size:
         """Begin a step, and measure what it has drawn."""
