@@ -51,7 +51,9 @@ def server(bucket, folder, monkeypatch):
     # Loader processes of the test before have inherited the selector of its event loop, and take connections out of it.
     fsspec.asyn.iothread[0] = fsspec.asyn.loop[0] = None
     fsspec.get_filesystem_class("s3").clear_instance_cache()
-    system().put(f"{folder}/", f"{URL}/", recursive=True)
+    client = pytest.importorskip("boto3").client("s3")
+    for file in sorted(folder.iterdir()):
+        client.put_object(Bucket="bucket", Key=f"toy/{file.name}", Body=file.read_bytes())
     monkeypatch.setattr(remote, "WAITS", (0.01,) * 5)
     monkeypatch.setattr(remote, "BLOCK", 4096)
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)  # its own, within each try
