@@ -102,11 +102,16 @@ def predict(
         _write_vectors(Path(out), answers, unread) if of_vectors else _write(Path(out), answers, exported.task, true)
     )
     print(f"predicted {out}: {count}")
+    if unread:
+        _say_unread(unread, len(files))
+        raise SystemExit(INCOMPLETE)
+
+
+def _say_unread(unread: Sequence[tuple[str, str]], count: int) -> None:
+    """Name the files that could not be decoded, of ``count`` files."""
     for name, reason in unread:
         print(f"unread    {name}: {reason}", file=sys.stderr)
-    if unread:
-        print(f"unread    {len(unread)} of {len(files)} files could not be decoded", file=sys.stderr)
-        raise SystemExit(INCOMPLETE)
+    print(f"unread    {len(unread)} of {count} files could not be decoded", file=sys.stderr)
 
 
 def _write(out: Path, answers: "Iterator[Answers]", task: "Task", true: Mapping[str, str]) -> str:

@@ -190,8 +190,18 @@ class Method(EvaluatedModule):
     # -- task and network ---------------------------------------------------------------------------------------
 
     def data_module(self) -> TaskDataModule:
-        """The trainer's data module."""
-        return cast(TaskDataModule, cast(Any, self.trainer).datamodule)
+        """The trainer's data module.
+
+        Raises:
+            UserError: If the trainer was given bare loaders, or a data module without a task.
+        """
+        module = getattr(self.trainer, "datamodule", None)
+        if not isinstance(module, TaskDataModule):
+            name = "bare loaders" if module is None else type(module).__name__
+            raise UserError(
+                f"data: expected a TaskDataModule, which tells a method its task; give one with --data, not {name}"
+            )
+        return module
 
     def setup(self, stage: str) -> None:
         """Read the tasks from the data module; for training also load the teacher."""

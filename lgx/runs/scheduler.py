@@ -151,7 +151,7 @@ def run_sweep(
     needs = {spec.folder: set(needed_files(sweep, spec).values()) & set(jobs) for spec in specs}
     sorter = TopologicalSorter(needs)
     sorter.prepare()
-    needed_folders = set().union(*needs.values())
+    needed_folders = set().union(*needed_runs(sweep).values())  # also by runs that have ended
     order = {folder: number for number, folder in enumerate(jobs)}
     ready: list[str] = []
     failures: dict[str, Failure] = {}

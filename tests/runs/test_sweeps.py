@@ -130,9 +130,10 @@ def test_a_sweep_starts_all_processes_of_every_run(images, tmp_path):
 def test_the_validation_of_a_run_without_a_test_is_collected_unless_another_run_needs_it(images, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_chain(tmp_path, images, {"test_end": False})
-    ok(lgx("sweep", "sweep.yaml"))
-    rows = read_rows(tmp_path / "runs/s/measured.csv")
-    assert {(row.run.split("/")[-2], row.split) for row in rows} == {("f", "test")}
+    for _ in range(2):  # the second time, only the run without rows is to do
+        ok(lgx("sweep", "sweep.yaml"))
+        rows = read_rows(tmp_path / "runs/s/measured.csv")
+        assert {(row.run.split("/")[-2], row.split) for row in rows} == {("f", "test")}
     write_sweep(tmp_path, {"name": "rate", "config": "Ancestor.yaml", "options": {"test_end": False}})
     ok(lgx("sweep", "sweep.yaml"))
     rows = read_rows(tmp_path / "runs/s/measured.csv")

@@ -41,7 +41,9 @@ def largest(importance: Tensor, count: int) -> list[int]:
 
 
 @torch.no_grad()
-def layers_by_change(model: Any, architecture: Architecture, inputs: Tensor, depth: int = 1) -> list[int]:
+def layers_by_change(
+    model: Any, architecture: Architecture, inputs: Tensor, depth: int = 1, dropped: Sequence[int] = ()
+) -> list[int]:
     """Drop one layer after the other, each time the one whose absence changes the network's features least.
 
     Ours. Features are those that precede the head, of a language model those of every token; the change is one minus
@@ -56,14 +58,15 @@ def layers_by_change(model: Any, architecture: Architecture, inputs: Tensor, dep
         architecture: Its description.
         inputs: Normalized images, (N, C, H, W), or token ids, (N, L).
         depth: Layers to keep.
+        dropped: The layers that an earlier call has dropped, the last dropped first.
 
     Returns:
-        The kept layers, then the dropped ones, the last dropped first.
+        The kept layers, increasing, then the dropped ones, the last dropped first.
     """
     blocks = architecture.blocks(model)
-    kept = [*range(len(blocks))]
-    dropped: list[int] = []
-    whole = None
+    kept = [layer for layer in range(len(blocks)) if layer not in dropped]
+    dropped = list(dropped)
+    whole = _features_with_layers(model, architecture, inputs, list(blocks), range(len(blocks))) if dropped else None
     for _ in tracked(range(len(kept) - depth), "dropping", unit="layers"):
         layers = [blocks[layer] for layer in kept]
         once = [_Once(layer) for layer in layers]
@@ -154,6 +157,7 @@ class WeightSubcloning(FromInputs):
             raise UserError(f"drop {drop}: needs inputs; give a folder of images or texts (data)")
         self.drop: Drop = drop or ("middle" if data is None else "change")
         self._kept: dict[int, list[int]] = {}
+        self._dropped: list[int] = []
 
     def named(self, architecture: Architecture) -> str:
         """The method, then ``_norms`` without images, else how layers are dropped by another rule: ``_middle``."""
@@ -169,19 +173,25 @@ class WeightSubcloning(FromInputs):
             return of_weights(self.loaded.tensors, of_source)
         return on_inputs(self.loaded.model.eval(), of_source, self.sample)
 
+    def layers(self, depth: int) -> list[int]:
+        """The layers of the source that a descendant of this depth gets, in order."""
+        if depth not in self._kept:
+            self._kept[depth] = self._keep(depth)
+        return self._kept[depth]
+
     def source_layers(self, depth: int) -> list[int]:
         """See :class:`~lgx.initialization.Initializer`."""
         self.check_depth(depth)
         return self.layers(depth)
 
-    def layers(self, depth: int) -> list[int]:
-        """The layers of the source that a descendant of this depth gets, in order."""
+    def _keep(self, depth: int) -> list[int]:
         total = self.of_source.depth
         if self.drop == "change":
-            if depth not in self._kept:
-                some = self.sample[:: -(-len(self.sample) // MOST_IMAGES)]
-                self._kept[depth] = layers_by_change(self.loaded.model.eval(), self.of_source, some, depth)[:depth]
-            return self._kept[depth]
+            some = self.sample[:: -(-len(self.sample) // MOST_IMAGES)]
+            if len(self._dropped) < total - depth:
+                model = self.loaded.model.eval()
+                self._dropped = layers_by_change(model, self.of_source, some, depth, self._dropped)[depth:]
+            return sorted({*range(total)}.difference(self._dropped[len(self._dropped) - total + depth :]))
         if self.drop == "last":
             return list(range(depth))
         if self.drop == "magnitude" and self.ranked.layers is not None:

@@ -12,6 +12,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.methods import WeightSubcloning
+from lgx.methods.weight_subcloning import initializer
 from lgx.methods.weight_subcloning.importance import of_weights, on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change, without_the_middle
 from tests.support.families import EACH, tiny
@@ -155,8 +156,19 @@ def test_each_dropped_layer_is_the_one_without_which_the_features_change_least(f
             }
             skipped.append(max(near, key=near.get))
         features([])
-    assert layers_by_change(model, tiny(family, depth=6), images) == [0, 5, *skipped[::-1]]
-    assert layers_by_change(model, tiny(family, depth=6), images, 4)[4:] == skipped[1::-1]
+    architecture = tiny(family, depth=6)
+    assert layers_by_change(model, architecture, images, 2) == [0, 5, *skipped[::-1]]
+    four = layers_by_change(model, architecture, images, 4)
+    assert layers_by_change(model, architecture, images, 2, four[4:]) == [0, 5, *skipped[::-1]]
+
+
+def test_layers_that_are_dropped_for_one_depth_are_not_searched_again_for_another(sparse, images, monkeypatch):
+    depths, once = (4, 2, 5, 3, 1), WeightSubcloning(sparse, str(images), images=4)
+    wanted = [WeightSubcloning(sparse, str(images), images=4).layers(depth) for depth in depths]
+    given = []
+    monkeypatch.setattr(initializer, "layers_by_change", lambda *a: given.append(a[3:]) or layers_by_change(*a))
+    assert [once.layers(depth) for depth in depths] == wanted
+    assert [(depth, len(dropped)) for depth, dropped in given] == [(4, 0), (2, 1), (1, 3)]
 
 
 def test_narrower_heads_keep_the_same_elements_of_each_head(sparse, images):
