@@ -89,13 +89,13 @@ def read_class_tree(folder: Path, classes: Sequence[str], where: str) -> ImageFi
     return ImageFiles(folder, names, labels, where)
 
 
-def read_all(folder: Path, where: str, deep: bool = True) -> ImageFiles:
-    """Read the images of a folder and, if ``deep``, of all folders below it, in order and all of class 0.
+def read_all(folder: Path, where: str) -> ImageFiles:
+    """Read the images of a folder and of all folders below it, in order and all of class 0.
 
     Raises:
         UserError: If a folder cannot be read.
     """
-    images, unread = list_images(folder, deep)
+    images, unread = list_images(folder)
     if unread and images:
         _say_skipped(folder, unread)
     return ImageFiles(folder, [str(path.relative_to(folder)) for path in images], [0] * len(images), where)

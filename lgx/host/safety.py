@@ -124,20 +124,16 @@ def error_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__
 
 
-def list_images(folder: Path, deep: bool = True) -> tuple[list[Path], Counter[str]]:
+def list_images(folder: Path) -> tuple[list[Path], Counter[str]]:
     """The images below a folder in order, and the number of other files by suffix.
 
     Links to folders are followed, except to a folder that holds ``folder``. Files and folders whose names begin with a
     dot are not counted; macOS adds such files to archives, and file servers keep small copies in such folders.
-
-    Args:
-        folder: The folder.
-        deep: Whether the folders in it are read, too.
     """
     images: list[Path] = []
     unread: Counter[str] = Counter()
     for place, inner, names in walk(folder, _refuse):
-        inner[:] = [name for name in inner if deep and not name.startswith(".")]
+        inner[:] = [name for name in inner if not name.startswith(".")]
         for name in names:
             suffix = os.path.splitext(name)[1].lower()
             if suffix in IMAGE_SUFFIXES and not name.startswith("."):
