@@ -2,14 +2,14 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
 import torch
 from timm.optim import param_groups_layer_decay, param_groups_weight_decay
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
@@ -85,8 +85,8 @@ def make_scheduler(make: SchedulerCallable, optimizer: Optimizer, total_steps: i
     options = make.keywords if isinstance(make, partial) else {}
     if "max_lr" in parameters and len({group["lr"] for group in optimizer.param_groups}) > 1:
         raise UserError(
-            f"model.scheduler: {kind.__name__} sets one rate for all layers, so model.layer_decay has no effect; "
-            "choose another scheduler"
+            f"model.scheduler: {kind.__name__} sets one rate for all parameters, so model.layer_decay or the higher "
+            "rate of a new head has no effect; choose another scheduler"
         )
     name = length_argument(kind)
     length = {name: total_steps} if name in parameters and options.get(name) is None else {}
@@ -129,8 +129,25 @@ def parameter_groups(module: nn.Module, layer_decay: float = 1.0) -> list[dict[s
     return [group for group in groups if group["params"]]
 
 
+def with_rate(groups: Sequence[dict[str, Any]], parameters: Set[Tensor], scale: float) -> list[dict[str, Any]]:
+    """Give some parameters a multiple of the learning rate, in groups of their own, after the others.
+
+    Args:
+        groups: What :func:`parameter_groups` returns.
+        parameters: The parameters.
+        scale: Factor of the rate of their group.
+    """
+    split: tuple[list[dict[str, Any]], ...] = [], []
+    for group in groups:
+        for index, factor in enumerate((1.0, scale)):
+            chosen = [each for each in group["params"] if (each in parameters) == bool(index)]
+            if chosen:
+                split[index].append({**group, "params": chosen, "lr_scale": factor * group.get("lr_scale", 1.0)})
+    return [*split[0], *split[1]]
+
+
 def scale_rates(optimizer: Optimizer) -> None:
-    """Give every group the share of the learning rate that :func:`parameter_groups` has noted for its layer."""
+    """Give every group the multiple of the learning rate that is noted in it."""
     for group in optimizer.param_groups:
         group["lr"] *= group.pop("lr_scale", 1.0)
 

@@ -72,7 +72,7 @@ class Method(EvaluatedModule):
         teacher: The frozen network that the loss compares with; loaded for training, None without one.
         step_losses: The named losses of the last training step, with graphs until the end of its backward pass.
         drawn: Networks that the step trains, where every step draws some; empty where all steps train the same network.
-        start_flops: FLOPs that the start of the network took, e.g. of a prediction or of importances.
+        start_flops: FLOPs outside of updates: of the start, e.g. of a prediction or of importances, and of the finish.
         is_restored: Whether the network gets no start, because a checkpoint follows.
     """
 
@@ -170,6 +170,17 @@ class Method(EvaluatedModule):
     def learngene(self, state: Mapping[str, Tensor]) -> Learngene | None:
         """The learngene in a state dict of the network (names without ``network.``); None if the method has none."""
         return None
+
+    @property
+    def finishes(self) -> bool:
+        """Whether :meth:`finish` changes the weights when training ends."""
+        return False
+
+    def finish(self) -> None:
+        """Change the final weights when training ends, after their average and before they are saved.
+
+        Called on every process if :attr:`finishes`.
+        """
 
     def teacher_request(self) -> TeacherRequest | None:
         """The teacher to load before training; None without one. The tasks are known."""

@@ -240,8 +240,17 @@ class LgxCLI(LightningCLI):
             with self._blamed():
                 self.trainer.test(self.model, self.datamodule, verbose=False)
 
+    def _validate_again(self) -> None:
+        """Replace the rows of the last validation, which was before the method has finished its weights."""
+        last = self.model.epochs_trained
+        if self.trainer.is_global_zero:
+            keep_rows(self.run_dir / "results.csv", lambda row: (row.split, row.epochs) != ("val", last))
+        self.trainer.validate(self.model, self.datamodule, verbose=False)
+
     def _after_fit(self) -> None:
         """Test the run's weights, write its summary, and print its outputs."""
+        if self.model.finishes and self.datamodule.has_validation:
+            self._validate_again()
         if self.config.test_end:
             self.trainer.test(self.model, self.datamodule, verbose=False)
         if self.trainer.is_global_zero and not self.config.trainer.fast_dev_run:

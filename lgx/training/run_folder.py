@@ -13,7 +13,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from data_modules.loading.fingerprint import fingerprint_of_names
-from lgx.artifacts.checkpoints import FINAL, SUMMARY, load_checkpoint, weights_of_run
+from lgx.artifacts.checkpoints import FINAL, LAST, SUMMARY, load_checkpoint, weights_of_run
 from lgx.artifacts.source_names import FINAL_LEARNGENE, LEARNGENE
 from lgx.core.provenance import commit, hardware
 from lgx.core.schema import LINE, MAPPING, NUMBER, at_most, check_fields
@@ -90,9 +90,9 @@ def find_checkpoint(folder: Path, command: str, name: str | None, untrained: boo
         path = Path(weights_of_run(str(folder)))
     elif name not in ("best", "last"):
         path = Path(name)
-    elif name == "last" and command != "fit" and path.with_name(FINAL).is_file():
+    if path.name == LAST and command != "fit" and path.with_name(FINAL).is_file():
         path = path.with_name(FINAL)
-    elif not path.is_file():
+    elif name in ("best", "last") and not path.is_file():
         if name == "last" and command == "fit":
             return None
         raise UserError(f"--ckpt_path {name}: {path} does not exist; run `lgx fit` with this configuration")

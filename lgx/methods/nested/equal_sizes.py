@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -223,7 +224,11 @@ class EqualSizes(SlicedNetwork):
         """The whole network, the order of its layers, and the front."""
         tensors = {name: tensor for name, tensor in state.items() if name != ORDER}
         scores = self.front.scores if self.front else {}
+        measured = [scores[size] for size in self.measured if size in scores]
+        metrics = {f"val/{self.front.metric}": fmean(measured)} if self.front and measured else {}
         selection = {"layers": list(self.layer_order), "front": {slice_text(size): s for size, s in scores.items()}}
         ancestor = self.ancestor or ""
-        content = self.spec.learngene
-        return Learngene(self.method, self.architecture, tensors, ancestor, selection=selection, content=content)
+        return Learngene(
+            self.method, self.architecture, tensors, ancestor, metrics=metrics, selection=selection,
+            content=self.spec.learngene,
+        )  # fmt: skip

@@ -10,7 +10,9 @@ from torch.func import functional_call
 
 from lgx.architectures import Architecture, full_name, name_of
 from lgx.architectures.class_order import class_order, with_class_order
+from lgx.components.optim import with_rate
 from lgx.core.batch import Batch
+from lgx.core.flops import flop_counter
 from lgx.core.rows import Evaluation
 from lgx.core.task import Task
 from lgx.errors import UserError
@@ -18,9 +20,13 @@ from lgx.initialization import Front
 from lgx.methods.nested import FAMILY
 from lgx.methods.nested.equal_sizes import EqualSizes
 from lgx.methods.nested.front import measured_front
+from lgx.methods.nested.head import ends_with_linear, fit_head
 from lgx.methods.nested.sizes import size_names, slice_text
 from lgx.methods.nested.slicing import slice_network
 from lgx.methods.several_networks import SeveralNetworks
+
+_HEAD_RATE = 10.0
+"""Factor of the learning rate of a new head."""
 
 
 class Family(SeveralNetworks, EqualSizes):
@@ -40,7 +46,9 @@ class Family(SeveralNetworks, EqualSizes):
     for every size is ours. In-place distillation (Yu & Huang, "Universally Slimmable Networks", ICCV 2019) is left out:
     a largest slice that has just been cut from its ancestor teaches its mistakes.
 
-    After training, about forty sizes are measured on the validation examples (the front). ``lgx export FAMILY --params
+    When training ends, the head is fitted to the features of training examples as they are evaluated
+    (:func:`~lgx.methods.nested.head.fit_head`). Then about forty sizes are measured on the validation examples (the
+    front). ``lgx export FAMILY --params
     1.5M`` chooses from the front in the learngene file.
 
     Args:
@@ -76,15 +84,38 @@ class Family(SeveralNetworks, EqualSizes):
         """See :class:`~lgx.methods.nested.equal_sizes.EqualSizes`: with the metric of the task."""
         return measured_front(self, sizes)
 
+    @property
+    def finishes(self) -> bool:
+        """See :class:`~lgx.methods.base.Method`: if the head is linear and reads one vector."""
+        return ends_with_linear(self.architecture)
+
+    def finish(self) -> None:
+        """See :class:`~lgx.methods.base.Method`: fit the head (:func:`~lgx.methods.nested.head.fit_head`)."""
+        with flop_counter() as counter:
+            fit_head(self)
+        self.start_flops += counter.get_total_flops()
+
     # -- network --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def keeps_head(self) -> bool:
+        """Whether the ancestor's head is for the task's classes."""
+        task, source = cast(Task, self.task), self.source
+        ancestor = source.require_architecture("model.ancestor")
+        is_same = not source.label_names or not task.class_names or {*source.label_names} == {*task.class_names}
+        return source.has_head and is_same and (ancestor.num_classes, ancestor.kind) == (task.num_classes, task.kind)
+
+    def trained_groups(self) -> list[dict[str, Any]]:
+        """See :class:`~lgx.methods.base.Method`; a new head has ten times the learning rate."""
+        heads = self.architecture.head_prefixes
+        head = {p for name, p in self.parameters_by_name.items() if name.startswith(heads) and not self.keeps_head}
+        return with_rate(super().trained_groups(), head, _HEAD_RATE)
 
     def start_tensors(self, tensors: Mapping[str, Tensor], ancestor: Architecture) -> Mapping[str, Tensor]:
         """See :class:`SlicedNetwork`: with the ancestor's head in the task's order of classes, or without a head."""
-        task = cast(Task, self.task)
-        names = self.source.label_names
-        is_same = not names or not task.class_names or {*names} == {*task.class_names}
-        if self.source.has_head and is_same and (ancestor.num_classes, ancestor.kind) == (task.num_classes, task.kind):
-            order = class_order(names, task.class_names, f"ancestor {self.source.name}")
+        if self.keeps_head:
+            task = cast(Task, self.task)
+            order = class_order(self.source.label_names, task.class_names, f"ancestor {self.source.name}")
             return with_class_order(tensors, ancestor, order)
         self.print(f"head       new, for {self.architecture.outputs}")
         return {name: tensor for name, tensor in tensors.items() if not name.startswith(ancestor.head_prefixes)}

@@ -76,15 +76,21 @@ def measured_front(method: Any, sizes: Iterable[Architecture]) -> Front | None:
 
 
 def validated_batches(method: Any, words: str) -> Iterator[Batch]:
-    """The validation batches of this process, on its device and in the precision of a validation.
+    """The validation batches of this process, see :func:`evaluated_batches`."""
+    batches = _limited(method.data_module().val_dataloader(), method.trainer.limit_val_batches)
+    return evaluated_batches(method, batches, words)
+
+
+def evaluated_batches(method: Any, batches: Iterable[Batch], words: str) -> Iterator[Batch]:
+    """The batches of this process, on its device and in the precision of a validation.
 
     Args:
         method: The method, in evaluation mode from now on.
+        batches: What its loader gives.
         words: What the progress bar says.
     """
     trainer = method.trainer
     method.eval()
-    batches = _limited(method.data_module().val_dataloader(), trainer.limit_val_batches)
     for batch in tracked(batches, words) if trainer.is_global_zero else batches:
         with trainer.precision_plugin.val_step_context():
             yield trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch))

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
@@ -62,9 +62,9 @@ class LastCheckpoint(Checkpoint):
     Lightning's ``save_last`` saves only when the best checkpoint changes. A run without a better score would lose
     epochs.
 
-    Callbacks that average weights put the average into the network when training ends. Then ``final.ckpt`` keeps these
-    weights. The checkpoint of the last epoch gets its name after that. So a finished ``last.ckpt`` always has its final
-    weights, even if the run is killed.
+    Callbacks that average weights put the average into the network when training ends, and some methods finish their
+    weights then. ``final.ckpt`` keeps these weights. The checkpoint of the last epoch gets its name after that. So a
+    finished ``last.ckpt`` always has its final weights, even if the run is killed.
 
     Args:
         folder: The run's folder of checkpoints.
@@ -140,12 +140,15 @@ class LastCheckpoint(Checkpoint):
         self._is_waiting = True
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save the final weights if they are averages, and rename the checkpoint of the last epoch."""
+        """Save the final weights if they are not those of the last epoch, and rename that epoch's checkpoint."""
         if not self._is_waiting:
             if trainer.global_step != self._saved_at:
                 self.save(trainer)
             return
-        if callbacks_of(trainer, WeightAveraging):
+        method = cast(Method, pl_module)
+        if method.finishes:
+            method.finish()
+        if method.finishes or callbacks_of(trainer, WeightAveraging):
             trainer.save_checkpoint(self.final, weights_only=True)
         if trainer.is_global_zero:
             os.replace(self._waiting, self.path)
@@ -155,8 +158,9 @@ class LastCheckpoint(Checkpoint):
 class FinalWeights(Callback):
     """Restore the final weights after training, before the learngene is saved and the test begins.
 
-    Callbacks that average weights put the average into the network when training ends. A run that is resumed after that
-    does not train. These callbacks then do nothing, and the checkpoint contains the weights before averaging.
+    Callbacks that average weights put the average into the network when training ends, and some methods finish their
+    weights then. A run that is resumed after that does not train. Nothing of this then happens, and the checkpoint
+    contains the weights before it.
 
     Args:
         folder: The run's folder of checkpoints.
@@ -180,6 +184,9 @@ class FinalWeights(Callback):
         # both.
         if final.is_file() or "current_model_state" in checkpoint:
             pl_module.load_state_dict(checkpoint["state_dict"])
+        method = cast(Method, pl_module)
+        if method.finishes and not final.is_file():
+            method.finish()
 
 
 def _ends_within_epoch(trainer: Trainer) -> bool:

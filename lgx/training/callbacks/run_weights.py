@@ -121,7 +121,7 @@ class RunWeights(Callback):
 
     After a finished schedule: the last weights, unless the best are better by more than one standard error of the
     validation score; also if the last were not validated. Otherwise, e.g. after an early stop or with a constant rate:
-    the best weights. Averaged or sharded weights: always the last.
+    the best weights. Averaged, sharded or finished weights (:attr:`Method.finishes`): always the last.
 
     Attributes:
         kind: ``best`` or ``last``; also in the run's summary.
@@ -155,7 +155,8 @@ class RunWeights(Callback):
             return
         tag = str(best.monitor)
         score = float(best.best_model_score)
-        last = best.last_score if best.validated == trainer.global_step else None  # of these weights
+        is_validated = best.validated == trainer.global_step and not pl_module.finishes
+        last = best.last_score if is_validated else None  # of these weights
         scores = {"best": score, "last": last}
         if _may_load(trainer, pl_module, best):
             checkpoint = load_checkpoint(best.best_model_path)
@@ -185,7 +186,7 @@ class RunWeights(Callback):
         learngene = method.learngene(network)
         if learngene is not None:
             task = learngene.task or (method.task.to_dict() if method.task else {})
-            complete = replace(learngene, task=task, metrics=self.metrics)
+            complete = replace(learngene, task=task, metrics=self.metrics or learngene.metrics)
             path = folder / FINAL_LEARNGENE
             complete.save(path)
             print(f"{complete.describe()}\n  file      {path}")
@@ -213,7 +214,8 @@ def _may_load(trainer: Trainer, method: Method, best: BestCheckpoint) -> bool:
     """Whether the best weights may become the run's."""
     is_whole = isinstance(trainer.strategy, SingleDeviceStrategy | DDPStrategy)
     is_saved = bool(best.best_model_path) and Path(best.best_model_path).is_file()
-    return is_saved and is_whole and not callbacks_of(trainer, WeightAveraging) and method.learngene_of_best
+    is_last = bool(callbacks_of(trainer, WeightAveraging)) or method.finishes
+    return is_saved and is_whole and not is_last and method.learngene_of_best
 
 
 def _has_ended(trainer: Trainer) -> bool:

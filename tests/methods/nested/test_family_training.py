@@ -170,8 +170,9 @@ def test_a_score_that_is_no_number_is_left_out_of_the_front(ancestor, monkeypatc
     assert front(method, sizes[:2], "loss") is None
 
 
-def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tmp_path):
+def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tmp_path, monkeypatch):
     """Networks of one task share its images: the error of their mean is the mean of their errors."""
+    monkeypatch.setattr("lgx.methods.nested.family.fit_head", lambda method: None)
     given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
     assert lgx(*given, "--name=balanced", "--data.balanced=true", "--trainer.max_epochs=1").code == 0
     run = tmp_path / "test/balanced/seed0"
@@ -258,7 +259,10 @@ def test_a_run_that_was_killed_while_it_measured_its_front_is_finished(
     assert front_of(folder) == front_of(tmp_path / "test/whole/seed0")
 
 
-def test_a_head_for_other_classes_is_replaced_and_one_for_these_classes_is_kept(ancestor, images, headless, tmp_path):
+def test_a_head_for_other_classes_is_replaced_and_one_for_these_classes_is_kept(
+    ancestor, images, headless, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("lgx.methods.nested.family.fit_head", lambda method: None)
     own = Learngene.load(ancestor / f"final{SUFFIX}").tensors["head.weight"]
     frozen = "--model.optimizer.lr=0", "--trainer.max_epochs=1"
     for source, keeps in ((ancestor / f"final{SUFFIX}", True), (headless, False)):

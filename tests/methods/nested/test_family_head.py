@@ -1,0 +1,123 @@
+"""The head of a family: its learning rate, and its fit when training ends."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from statistics import fmean
+
+import pytest
+import torch
+import torch.nn.functional as F
+from lightning.pytorch import Trainer
+
+from data_modules import ImageFolderData
+from lgx import load_family
+from lgx.architectures import parse_any_architecture, parse_architecture
+from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.learngene import SUFFIX, Learngene
+from lgx.artifacts.pretrained import architecture_of
+from lgx.methods import Family
+from lgx.methods.nested.head import Features, _by_width, ends_with_linear, fit_head
+from tests.support.command_line import arguments, lgx, ok
+from tests.support.fake_text import SIZE
+
+SIZES = f"--model.sizes={json.dumps(['depth=2', 'depth=1,embed_dim=8'])}"
+CHECKPOINTS = "test/f/seed0/checkpoints"
+
+
+def run(images, folder, ancestor, *options):
+    """Train a family for an epoch of three updates; its folder of checkpoints."""
+    ok(lgx(*arguments("fit", "Family", images, folder, f"--model.ancestor={ancestor}", SIZES, "--name=f", *options)))
+    return folder / CHECKPOINTS
+
+
+@pytest.mark.parametrize(
+    ("text", "is_linear"),
+    [
+        ("depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", True),
+        (f"hf:depth=2,embed_dim=24,num_heads=3,max_len=8,vocab_size={SIZE},type=bert", True),
+        (f"hf:depth=2,embed_dim=24,num_heads=3,max_len=8,vocab_size={SIZE},type=llama", True),
+        ("form=deit_tiny_distilled_patch16_224,depth=2,embed_dim=192,num_heads=3,img_size=32", False),  # two heads
+    ],
+)
+def test_a_head_is_fitted_where_the_logits_are_one_linear_layer_of_one_vector(text, is_linear):
+    architecture = parse_any_architecture(text).replace(num_classes=3)
+    assert ends_with_linear(architecture) == is_linear
+
+
+def test_a_network_of_pixels_keeps_its_trained_head():
+    pixels = parse_architecture("depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=3)
+    assert not ends_with_linear(pixels.replace(kind="segmentation"))
+
+
+@pytest.mark.parametrize("average", [[], ["--trainer.callbacks+=EMAWeightAveraging"]])
+def test_only_the_head_changes_when_training_ends(ancestor, images, tmp_path, average):
+    checkpoints = run(images, tmp_path, ancestor, *average)
+    final = load_checkpoint(checkpoints / "final.ckpt")["state_dict"]
+    last = load_checkpoint(checkpoints / "last.ckpt")
+    before = last["state_dict"]  # with an average: the average
+    changed = {name for name, tensor in final.items() if not torch.equal(tensor, before[name])}
+    assert changed == {"network.head.weight", "network.head.bias"}
+    learngene = Learngene.load(checkpoints.parent / f"final{SUFFIX}")
+    assert torch.equal(learngene.tensors["head.weight"], final["network.head.weight"])
+
+
+def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatch):
+    whole = parse_architecture("depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=3)
+    method = Family(
+        arch=whole.spec(), optimizer=partial(torch.optim.SGD, lr=1), ancestor="x", num_classes=3,
+        sizes=["depth=1,embed_dim=8"], label_smoothing=0.1,
+    ).eval()  # fmt: skip
+    method.network = whole.build()
+    method.network.register_buffer("layer_order", torch.arange(2.0))
+    method.trainer = Trainer(logger=False, enable_checkpointing=False, accelerator="cpu")
+    torch.manual_seed(0)
+    small = whole.replace(depth=1, embed_dim=8, num_heads=1)
+    groups = [Features(size, torch.randn(40, size.embed_dim), torch.arange(40) % 3) for size in (whole, small)]
+    monkeypatch.setattr("lgx.methods.nested.head._features", lambda _: iter(groups))
+    start = {name: tensor.detach().clone() for name, tensor in method.network.head.named_parameters()}
+    fit_head(method)
+    weight, bias = (tensor.detach().requires_grad_() for tensor in method.network.head.parameters())
+    narrow = 2**0.5 * weight[:, :8]  # so that its outputs keep their scale
+    loss = 0.005 * ((weight - start["weight"]).square().sum() + (bias - start["bias"]).square().sum())
+    for matrix, (_, vectors, targets) in zip((weight, narrow), groups, strict=True):
+        loss = loss + F.cross_entropy(vectors @ matrix.T + bias, targets, label_smoothing=0.1) / 2
+    for gradient in torch.autograd.grad(loss, (weight, bias)):
+        assert gradient.abs().max() < 1e-3
+    assert not torch.allclose(weight, start["weight"], atol=1e-2)
+
+
+def test_features_of_a_width_are_one_group():
+    whole = parse_architecture("depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=3)
+    parts = [Features(whole, torch.full((n, d), float(n)), torch.full((n,), n)) for n, d in ((1, 8), (2, 16), (3, 8))]
+    narrow, wide = _by_width(iter(parts))
+    assert narrow.targets.tolist() == [1, 3, 3, 3]
+    assert wide.vectors.shape == (2, 16)
+    assert torch.equal(narrow.vectors[:, 0], narrow.targets.float())
+
+
+def test_trained_sizes_have_a_lower_loss_on_training_images_after_the_fit(ancestor, images, tmp_path):
+    checkpoints = run(images, tmp_path, ancestor, "--trainer.max_epochs=4")
+    fitted = Learngene.load(checkpoints.parent / f"final{SUFFIX}")
+    before = load_checkpoint(checkpoints / "last.ckpt")["state_dict"]
+    trained = {name: before[f"network.{name}"] for name in ("head.weight", "head.bias")}
+    replace(fitted, tensors=fitted.tensors | trained).save(tmp_path / f"before{SUFFIX}")
+    mean, std = (tuple(fitted.task[name]) for name in ("mean", "std"))
+    data = ImageFolderData(root=str(images), img_size=16, batch_size=48, mean=mean, std=std)
+    data.setup("fit")
+    (batch,) = (data.on_after_batch_transfer(each, 0) for each in data.reference_dataloader(48))
+    losses = []
+    for file in (tmp_path / f"before{SUFFIX}", checkpoints.parent / f"final{SUFFIX}"):
+        networks = [load_family(file)[size].eval() for size in ("depth=2", "depth=1,embed_dim=8", "ancestor")]
+        losses.append(fmean(float(F.cross_entropy(each(batch.inputs), batch.targets)) for each in networks))
+    assert losses[1] < losses[0] - 0.01
+
+
+def test_a_new_head_has_ten_times_the_learning_rate_and_a_kept_one_has_not(ancestor, images, headless, tmp_path):
+    for source, factors in ((ancestor / f"final{SUFFIX}", {1}), (headless, {1, 10})):
+        arch = f"--model.arch={architecture_of(str(source)).spec()}"
+        options = [arch, "--trainer.max_steps=1", "--model.optimizer.lr=1e-3"]
+        checkpoints = run(images, tmp_path / str(len(factors)), source, *options)
+        (optimizer,) = load_checkpoint(checkpoints / "last.ckpt")["optimizer_states"]
+        rates = {round(group["initial_lr"] / 1e-3, 6) for group in optimizer["param_groups"]}
+        assert rates == factors
