@@ -25,7 +25,7 @@ from lgx.methods.nested.sizes import size_names, slice_text
 from lgx.methods.nested.slicing import slice_network
 from lgx.methods.several_networks import SeveralNetworks
 
-_HEAD_RATE = 10.0
+_HEAD_RATE = 3.0
 """Factor of the learning rate of a new head."""
 
 
@@ -106,7 +106,7 @@ class Family(SeveralNetworks, EqualSizes):
         return source.has_head and is_same and (ancestor.num_classes, ancestor.kind) == (task.num_classes, task.kind)
 
     def trained_groups(self) -> list[dict[str, Any]]:
-        """See :class:`~lgx.methods.base.Method`; a new head has ten times the learning rate."""
+        """See :class:`~lgx.methods.base.Method`; a new head has three times the learning rate."""
         heads = self.architecture.head_prefixes
         head = {p for name, p in self.parameters_by_name.items() if name.startswith(heads) and not self.keeps_head}
         return with_rate(super().trained_groups(), head, _HEAD_RATE)

@@ -17,9 +17,9 @@ _SIZES = 4
 """Sizes that read each training example."""
 _MOST_BYTES = 2**31
 """Memory of the features."""
-_PENALTY = 0.01
+PENALTY = 0.01
 """Weight of the squared distance from the trained head, halved."""
-_ITERATIONS = 100
+ITERATIONS = 100
 
 
 class Features(NamedTuple):
@@ -66,12 +66,12 @@ def fit_head(method: Any) -> None:
     groups = _by_width(_features(method))
     total = partial(method.trainer.strategy.reduce, reduce_op="sum")
     count = total(torch.tensor(float(sum(len(group.targets) for group in groups)), device=method.device))
-    optimizer = torch.optim.LBFGS(head.values(), max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS(head.values(), max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         optimizer.zero_grad()
         distance = sum((tensor - start[name]).square().sum() for name, tensor in head.items())
-        loss = _PENALTY / 2 * distance / method.trainer.world_size
+        loss = PENALTY / 2 * distance / method.trainer.world_size
         for size, vectors, targets in groups:
             cut = method.tensors_of(size, head)
             logits = F.linear(vectors, cut[f"{prefix}weight"], cut.get(f"{prefix}bias"))

@@ -1,0 +1,71 @@
+"""Separate networks with a head that is fitted as a family's head is: ``python -m experiments.family.heads``.
+
+It reads the finished runs of separate networks of ``compare.yaml``, those beside 1,600 updates. It fits each head to
+features of the training images without augmentation, and writes the test accuracy before and after to
+``experiments/results/family_heads.csv``.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from data_modules import ImageFolderData
+from lgx.architectures import name_of
+from lgx.artifacts.pretrained import load_pretrained
+from lgx.components.features import frozen_features
+from lgx.methods.nested.head import ITERATIONS, PENALTY
+
+RUNS = Path("runs/family")
+RESULTS = "experiments/results/family_heads.csv"
+
+
+def fitted(weight: Tensor, bias: Tensor, features: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
+    """The head that minimizes the cross-entropy and the penalty on the distance from the trained one."""
+    head = weight.clone().requires_grad_(), bias.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS(head, max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        distance = sum((new - old).square().sum() for new, old in zip(head, (weight, bias), strict=True))
+        loss = F.cross_entropy(F.linear(features, *head), classes) + PENALTY / 2 * distance
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    return head
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """The test accuracy of each finished run, before and after."""
+    for run in sorted(path.parent for path in RUNS.glob("*-1600/seed*/final.learngene.safetensors")):
+        task, start, *_ = run.parent.name.split("-")
+        if start == "family":
+            continue
+        source = load_pretrained(str(run))
+        data = ImageFolderData(root=f"runs/images/{task}", mean=list(source.mean), std=list(source.std), img_size=64)
+        data.setup("fit")
+        data.setup("test")
+        network = source.model.eval()
+        sets = []
+        for loader in (data.reference_dataloader(10_000), data.test_dataloader()):
+            batches = [data.on_after_batch_transfer(batch, 0) for batch in loader]
+            features = torch.cat([frozen_features(network, batch.inputs) for batch in batches])
+            sets.append((features, torch.cat([batch.targets for batch in batches])))
+        train, (features, classes) = sets
+        head: Any = network.head
+        heads = {"trained": (head.weight.detach(), head.bias.detach())}
+        heads["fitted"] = fitted(*heads["trained"], *train)
+        seed = int(run.name.removeprefix("seed"))
+        common = {"task": task, "start": start, "size": name_of(source.require_architecture("source")), "seed": seed}
+        for name, each in heads.items():
+            accuracy = float((F.linear(features, *each).argmax(1) == classes).double().mean())
+            yield {**common, "head": name, "accuracy": round(accuracy, 4), "n": len(classes)}
+
+
+if __name__ == "__main__":
+    pandas.DataFrame(rows()).to_csv(RESULTS, index=False)
