@@ -1,10 +1,11 @@
 """Separate networks with a head that is fitted as a family's head is: ``python -m experiments.family.heads``.
 
-It reads the finished runs of separate networks of ``compare.yaml``, those beside 1,600 updates. It fits each head to
-features of the training images without augmentation, and writes the test accuracy before and after to
-``experiments/results/family_heads.csv``.
+It reads the finished runs of ``compare.yaml`` with 1,600 updates. It fits the head of each separate network to features
+of the training images without augmentation, and writes the test accuracy before and after to
+``experiments/results/family_heads.csv``. ``family_compute.csv`` beside it has the FLOPs that all these runs counted.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from lgx.components.features import frozen_features
 from lgx.methods.nested.head import ITERATIONS, PENALTY
 
 RUNS = Path("runs/family")
-RESULTS = "experiments/results/family_heads.csv"
+RESULTS = Path("experiments/results")
 
 
 def fitted(weight: Tensor, bias: Tensor, features: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,5 +68,16 @@ def rows() -> Iterator[dict[str, Any]]:
             yield {**common, "head": name, "accuracy": round(accuracy, 4), "n": len(classes)}
 
 
+def flops() -> Iterator[dict[str, Any]]:
+    """The FLOPs of each finished run: of its updates, its start and its finish."""
+    for path in sorted(RUNS.glob("*-1600/seed*/summary.json")):
+        task, start, *size = path.parent.parent.name.split("-")
+        summary = json.loads(path.read_text())
+        seed = int(path.parent.name.removeprefix("seed"))
+        counted = summary["flops"] + summary["start_flops"]
+        yield {"task": task, "start": start, "size": size[0] if size[1:] else "", "seed": seed, "flops": counted}
+
+
 if __name__ == "__main__":
-    pandas.DataFrame(rows()).to_csv(RESULTS, index=False)
+    pandas.DataFrame(rows()).to_csv(RESULTS / "family_heads.csv", index=False)
+    pandas.DataFrame(flops()).to_csv(RESULTS / "family_compute.csv", index=False)

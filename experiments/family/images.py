@@ -10,7 +10,7 @@ import webdataset
 
 from data_modules.suites.mini_decathlon import FACTS, MiniTask
 
-SETS: tuple[MiniTask, ...] = ("flowers12", "dtd10", "gtsrb", "fer2013")
+SETS: tuple[MiniTask, ...] = ("flowers12", "dtd10", "gtsrb", "fer2013", "cifar10")
 MOST = {"train": 1290, "val": 450, "test": 850}
 """Largest number of images of each split."""
 

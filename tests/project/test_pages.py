@@ -15,7 +15,8 @@ from tests.support.paths import EXPERIMENTS, ROOT
 
 RESULTS = sorted((EXPERIMENTS / "results").glob("*.csv"))
 OTHERS = (
-    "backbones", "backbones_images", "backbones_knn", "backbones_latency", "deit_tiny_seconds", "family_trials",
+    "backbones", "backbones_images", "backbones_knn", "backbones_latency", "deit_tiny_seconds",
+    "family_compute", "family_heads", "family_trials",
     "lsamd_gates", "tal_guidance_norms", "tal_parameters", "text_recipe",
 )  # fmt: skip
 """Files that have columns of their own."""
