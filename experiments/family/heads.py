@@ -17,6 +17,7 @@ from torch import Tensor
 
 from data_modules import ImageFolderData
 from lgx.architectures import name_of
+from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import frozen_features
 from lgx.methods.nested.head import ITERATIONS, PENALTY
@@ -43,11 +44,11 @@ def fitted(weight: Tensor, bias: Tensor, features: Tensor, classes: Tensor) -> t
 
 def rows() -> Iterator[dict[str, Any]]:
     """The test accuracy of each finished run, before and after."""
-    for run in sorted(path.parent for path in RUNS.glob("*-1600/seed*/final.learngene.safetensors")):
+    for run in sorted(path.parent for path in RUNS.glob("*-1600/seed*/summary.json")):
         task, start, *_ = run.parent.name.split("-")
         if start == "family":
             continue
-        source = load_pretrained(str(run))
+        source = load_pretrained(weights_of_run(str(run)))
         data = ImageFolderData(root=f"runs/images/{task}", mean=list(source.mean), std=list(source.std), img_size=64)
         data.setup("fit")
         data.setup("test")
