@@ -50,9 +50,15 @@ def test_a_network_of_pixels_keeps_its_trained_head():
     assert not ends_with_linear(pixels.replace(kind="segmentation"))
 
 
+@pytest.fixture(scope="module")
+def finished(ancestor, images, tmp_path_factory):
+    """The checkpoints of a run of four epochs."""
+    return run(images, tmp_path_factory.mktemp("finished"), ancestor, "--trainer.max_epochs=4")
+
+
 @pytest.mark.parametrize("average", [[], ["--trainer.callbacks+=EMAWeightAveraging"]])
-def test_only_the_head_changes_when_training_ends(ancestor, images, tmp_path, average):
-    checkpoints = run(images, tmp_path, ancestor, *average)
+def test_only_the_head_changes_when_training_ends(ancestor, images, finished, tmp_path, average):
+    checkpoints = run(images, tmp_path, ancestor, *average) if average else finished
     final = load_checkpoint(checkpoints / "final.ckpt")["state_dict"]
     last = load_checkpoint(checkpoints / "last.ckpt")
     before = last["state_dict"]  # with an average: the average
@@ -96,10 +102,9 @@ def test_features_of_a_width_are_one_group():
     assert torch.equal(narrow.vectors[:, 0], narrow.targets.float())
 
 
-def test_trained_sizes_have_a_lower_loss_on_training_images_after_the_fit(ancestor, images, tmp_path):
-    checkpoints = run(images, tmp_path, ancestor, "--trainer.max_epochs=4")
-    fitted = Learngene.load(checkpoints.parent / f"final{SUFFIX}")
-    before = load_checkpoint(checkpoints / "last.ckpt")["state_dict"]
+def test_trained_sizes_have_a_lower_loss_on_training_images_after_the_fit(images, finished, tmp_path):
+    fitted = Learngene.load(finished.parent / f"final{SUFFIX}")
+    before = load_checkpoint(finished / "last.ckpt")["state_dict"]
     trained = {name: before[f"network.{name}"] for name in ("head.weight", "head.bias")}
     replace(fitted, tensors=fitted.tensors | trained).save(tmp_path / f"before{SUFFIX}")
     mean, std = (tuple(fitted.task[name]) for name in ("mean", "std"))
@@ -107,7 +112,7 @@ def test_trained_sizes_have_a_lower_loss_on_training_images_after_the_fit(ancest
     data.setup("fit")
     (batch,) = (data.on_after_batch_transfer(each, 0) for each in data.reference_dataloader(48))
     losses = []
-    for file in (tmp_path / f"before{SUFFIX}", checkpoints.parent / f"final{SUFFIX}"):
+    for file in (tmp_path / f"before{SUFFIX}", finished.parent / f"final{SUFFIX}"):
         networks = [load_family(file)[size].eval() for size in ("depth=2", "depth=1,embed_dim=8", "ancestor")]
         losses.append(fmean(float(F.cross_entropy(each(batch.inputs), batch.targets)) for each in networks))
     assert losses[1] < losses[0] - 0.01
@@ -116,7 +121,7 @@ def test_trained_sizes_have_a_lower_loss_on_training_images_after_the_fit(ancest
 def test_a_new_head_has_three_times_the_learning_rate_and_a_kept_one_has_not(ancestor, images, headless, tmp_path):
     for source, factors in ((ancestor / f"final{SUFFIX}", {1}), (headless, {1, 3})):
         arch = f"--model.arch={architecture_of(str(source)).spec()}"
-        options = [arch, "--trainer.max_steps=1", "--model.optimizer.lr=1e-3"]
+        options = [arch, "--trainer.max_steps=1", "--trainer.limit_val_batches=0", "--model.optimizer.lr=1e-3"]
         checkpoints = run(images, tmp_path / str(len(factors)), source, *options)
         (optimizer,) = load_checkpoint(checkpoints / "last.ckpt")["optimizer_states"]
         rates = {round(group["initial_lr"] / 1e-3, 6) for group in optimizer["param_groups"]}
