@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
+from lgx.components.losses import label_loss
 from lgx.core.seed import run_seed
 from lgx.methods.nested.front import evaluated_batches
 
@@ -27,7 +29,7 @@ class Features(NamedTuple):
 
     Attributes:
         size: A size of their width.
-        vectors: (n, D), float32.
+        vectors: (n, D), float64.
         targets: Labels of the examples.
     """
 
@@ -54,59 +56,59 @@ def fit_head(method: Any) -> None:
     (Touvron et al., "Fixing the train-test resolution discrepancy", NeurIPS 2019, train the classifier again on them).
     One head serves all sizes: every example is read by some of the trained sizes, and by as many random ones. The loss
     is that of training, plus a penalty on the distance from the trained head. L-BFGS minimizes it. Every process reads
-    its share of the examples.
+    all examples, in float64, so that the head does not depend on the number of processes.
 
     Args:
         method: The family; its head :func:`ends_with_linear`.
     """
     prefix = method.architecture.head
     trained = {name: each for name, each in method.parameters_by_name.items() if name.startswith(prefix)}
-    start = {name: parameter.detach().float() for name, parameter in trained.items()}
+    start = {name: parameter.detach().double() for name, parameter in trained.items()}
     head = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
     groups = _by_width(_features(method))
-    total = partial(method.trainer.strategy.reduce, reduce_op="sum")
-    count = total(torch.tensor(float(sum(len(group.targets) for group in groups)), device=method.device))
+    count = sum(len(group.targets) for group in groups)
     optimizer = torch.optim.LBFGS(head.values(), max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         optimizer.zero_grad()
-        distance = sum((tensor - start[name]).square().sum() for name, tensor in head.items())
-        loss = PENALTY / 2 * distance / method.trainer.world_size
+        loss: Any = PENALTY / 2 * sum((tensor - start[name]).square().sum() for name, tensor in head.items())
         for size, vectors, targets in groups:
             cut = method.tensors_of(size, head)
             logits = F.linear(vectors, cut[f"{prefix}weight"], cut.get(f"{prefix}bias"))
-            loss = loss + method.label_loss(logits, targets) * (len(targets) / count)
+            loss = loss + label_loss(logits, targets, method.label_smoothing) * (len(targets) / count)
         loss.backward()
-        for tensor in head.values():
-            tensor.grad = total(tensor.grad)
-        return cast(Tensor, total(loss.detach()))
+        return cast(Tensor, loss.detach())
 
     losses = [float(optimizer.step(closure)), float(closure())]
     method.print("head       fitted to training examples without augmentation: loss {:.4g} -> {:.4g}".format(*losses))
     with torch.no_grad():
         for name, parameter in trained.items():
-            parameter.copy_(head[name])
+            parameter.copy_(method.trainer.strategy.broadcast(head[name]))
 
 
 @torch.no_grad()
 def _features(method: Any) -> Iterator[Features]:
-    """Features of this process's share of the training examples, each read by some sizes."""
+    """Features of the training examples, each read by some sizes; of as many at once as in one process."""
     prefix = method.architecture.head.rstrip(".")
-    most = _MOST_BYTES // (4 * _SIZES * method.architecture.embed_dim)
+    most = _MOST_BYTES // (8 * _SIZES * method.architecture.embed_dim)
     inputs: list[Tensor] = []
-    loader = method.data_module().reference_dataloader(most)
-    for number, batch in enumerate(evaluated_batches(method, loader, "fitting the head:")):
-        generator = random.Random(repr((run_seed(), method.global_rank, number)))
+    loader = method.data_module().reference_dataloader(most, is_shared=False)
+    batches = evaluated_batches(method, loader, "fitting the head:")
+    together = iter(lambda: [*islice(batches, method.trainer.world_size)], [])
+    for number, several in enumerate(together):
+        examples = method.joined(several)
+        targets = torch.cat([batch.targets for batch in several])
+        generator = random.Random(repr((run_seed(), 0, number)))
         sizes = [*method.measured, *generator.choices(method.grid, k=len(method.measured))]
         stride = -(-len(sizes) // _SIZES)
         for index, size in enumerate(sizes):
             part = slice(index % stride, None, stride)
-            if index % stride >= len(batch.inputs):
+            if index % stride >= len(examples):
                 continue
             head = method.prepare(size).get_submodule(prefix)
-            with head.register_forward_pre_hook(lambda _, passed: inputs.append(passed[0].float())):
-                method.logits(size, batch.inputs[part])
-            yield Features(size, inputs.pop(), batch.targets[part])
+            with head.register_forward_pre_hook(lambda _, passed: inputs.append(passed[0].double())):
+                method.logits(size, examples[part])
+            yield Features(size, inputs.pop(), targets[part])
 
 
 def _by_width(features: Iterator[Features]) -> list[Features]:

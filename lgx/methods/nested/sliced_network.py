@@ -94,7 +94,7 @@ class SlicedNetwork(Distill):
         ancestor = self.check_sizes(self.source)
         data = self.data_module()
         batches = [data.on_after_batch_transfer(batch, 0) for batch in data.reference_dataloader(_SAMPLE, False)]
-        inputs = self._sample(batches)
+        inputs = self.joined(batches)
         tensors, order = ordered(self.source.tensors, ancestor, on_inputs(self.source.model.eval(), ancestor, inputs))
         getattr(network, ORDER).copy_(torch.tensor(self.ranked_layers(ancestor, inputs)))
         self.begin(network, self.start_tensors(tensors, ancestor), order)
@@ -104,7 +104,7 @@ class SlicedNetwork(Distill):
         del self.source
         return network
 
-    def _sample(self, batches: Sequence[Batch]) -> Tensor:
+    def joined(self, batches: Sequence[Batch]) -> Tensor:
         """The images of batches, (B, C, H, W), or their texts, padded to the longest, (B, 3, N)."""
         longest = max(batch.inputs.shape[-1] for batch in batches)
         return torch.cat([nn.functional.pad(batch.inputs, (0, longest - batch.inputs.shape[-1])) for batch in batches])

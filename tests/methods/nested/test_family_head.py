@@ -79,11 +79,11 @@ def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatc
     method.trainer = Trainer(logger=False, enable_checkpointing=False, accelerator="cpu")
     torch.manual_seed(0)
     small = whole.replace(depth=1, embed_dim=8, num_heads=1)
-    groups = [Features(size, torch.randn(40, size.embed_dim), torch.arange(40) % 3) for size in (whole, small)]
+    groups = [Features(size, torch.randn(40, size.embed_dim).double(), torch.arange(40) % 3) for size in (whole, small)]
     monkeypatch.setattr("lgx.methods.nested.head._features", lambda _: iter(groups))
-    start = {name: tensor.detach().clone() for name, tensor in method.network.head.named_parameters()}
+    start = {name: tensor.detach().double() for name, tensor in method.network.head.named_parameters()}
     fit_head(method)
-    weight, bias = (tensor.detach().requires_grad_() for tensor in method.network.head.parameters())
+    weight, bias = (tensor.detach().double().requires_grad_() for tensor in method.network.head.parameters())
     narrow = 2**0.5 * weight[:, :8]  # so that its outputs keep their scale
     loss = 0.005 * ((weight - start["weight"]).square().sum() + (bias - start["bias"]).square().sum())
     for matrix, (_, vectors, targets) in zip((weight, narrow), groups, strict=True):
