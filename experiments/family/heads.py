@@ -7,6 +7,7 @@ of the training images without augmentation, and writes the test accuracy before
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +21,15 @@ from lgx.architectures import name_of
 from lgx.artifacts.checkpoints import weights_of_run
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import frozen_features
-from lgx.methods.nested.head import ITERATIONS, PENALTY
+from lgx.methods.nested.head import Head, fitted
 
 RUNS = Path("runs/family")
 RESULTS = Path("experiments/results")
 
 
-def fitted(weight: Tensor, bias: Tensor, features: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-    """The head that minimizes the cross-entropy and the penalty on the distance from the trained one."""
-    head = weight.clone().requires_grad_(), bias.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS(head, max_iter=ITERATIONS, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        distance = sum((new - old).square().sum() for new, old in zip(head, (weight, bias), strict=True))
-        loss = F.cross_entropy(F.linear(features, *head), classes) + PENALTY / 2 * distance
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
-    return head
+def loss(features: Tensor, classes: Tensor, head: Head) -> Tensor:
+    """The cross-entropy of a head."""
+    return F.cross_entropy(F.linear(features, **head), classes)
 
 
 def rows() -> Iterator[dict[str, Any]]:
@@ -56,16 +46,15 @@ def rows() -> Iterator[dict[str, Any]]:
         sets = []
         for loader in (data.reference_dataloader(10_000), data.test_dataloader()):
             batches = [data.on_after_batch_transfer(batch, 0) for batch in loader]
-            features = torch.cat([frozen_features(network, batch.inputs) for batch in batches])
+            features = torch.cat([frozen_features(network, batch.inputs).double() for batch in batches])
             sets.append((features, torch.cat([batch.targets for batch in batches])))
         train, (features, classes) = sets
-        head: Any = network.head
-        heads = {"trained": (head.weight.detach(), head.bias.detach())}
-        heads["fitted"] = fitted(*heads["trained"], *train)
+        trained = {name: each.detach().double() for name, each in network.head.named_parameters()}
+        best, *_ = fitted(trained, partial(loss, *train))
         seed = int(run.name.removeprefix("seed"))
         common = {"task": task, "start": start, "size": name_of(source.require_architecture("source")), "seed": seed}
-        for name, each in heads.items():
-            accuracy = float((F.linear(features, *each).argmax(1) == classes).double().mean())
+        for name, head in {"trained": trained, "fitted": best}.items():
+            accuracy = float((F.linear(features, **head).argmax(1) == classes).double().mean())
             yield {**common, "head": name, "accuracy": round(accuracy, 4), "n": len(classes)}
 
 

@@ -130,20 +130,21 @@ def parameter_groups(module: nn.Module, layer_decay: float = 1.0) -> list[dict[s
 
 
 def with_rate(groups: Sequence[dict[str, Any]], parameters: Set[Tensor], scale: float) -> list[dict[str, Any]]:
-    """Give some parameters a multiple of the learning rate, in groups of their own, after the others.
+    """Give some parameters a multiple of the learning rate, in groups apart.
 
     Args:
         groups: What :func:`parameter_groups` returns.
         parameters: The parameters.
         scale: Factor of the rate of their group.
     """
-    split: tuple[list[dict[str, Any]], ...] = [], []
+    split = []
     for group in groups:
-        for index, factor in enumerate((1.0, scale)):
-            chosen = [each for each in group["params"] if (each in parameters) == bool(index)]
-            if chosen:
-                split[index].append({**group, "params": chosen, "lr_scale": factor * group.get("lr_scale", 1.0)})
-    return [*split[0], *split[1]]
+        scaled = {**group, "lr_scale": scale * group.get("lr_scale", 1.0)}
+        split += [
+            {**group, "params": [each for each in group["params"] if each not in parameters]},
+            {**scaled, "params": [each for each in group["params"] if each in parameters]},
+        ]
+    return [group for group in split if group["params"]]
 
 
 def scale_rates(optimizer: Optimizer) -> None:

@@ -26,7 +26,7 @@ from lgx.methods.nested.slicing import slice_network
 from lgx.methods.several_networks import SeveralNetworks
 
 _HEAD_RATE = 3.0
-"""Factor of the learning rate of a new head."""
+"""Factor of the learning rate of a new head; ours: of 1, 3 and 10 the best in validation on Flowers and GTSRB."""
 
 
 class Family(SeveralNetworks, EqualSizes):

@@ -1,30 +1,34 @@
 """The head of a family: fitted to the features of its slices when training ends."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
-from lgx.components.losses import label_loss
+from lgx.components.losses import balanced_weights, label_loss, weighted_label_loss
 from lgx.core.seed import run_seed
+from lgx.core.task import BALANCED
 from lgx.methods.nested.front import evaluated_batches
 
 _SIZES = 4
 """Sizes that read each training example."""
 _MOST_BYTES = 2**31
 """Memory of the features."""
-PENALTY = 0.01
+_PENALTY = 0.01
 """Weight of the squared distance from the trained head, halved."""
-ITERATIONS = 100
+_ITERATIONS = 100
+
+Head = Mapping[str, Tensor]
+"""Parameters of a linear layer by their names."""
 
 
-class Features(NamedTuple):
+class HeadInputs(NamedTuple):
     """What the head reads of some examples.
 
     Attributes:
@@ -49,56 +53,89 @@ def ends_with_linear(architecture: Architecture) -> bool:
     return isinstance(head, nn.Linear) and logits.ndim == 2 and logits is outputs[-1]
 
 
-def fit_head(method: Any) -> None:
-    """Fit the head to features of the training examples, read as in evaluation; the other parameters are frozen.
+def fitted(start: Head, loss: Callable[[Head], Tensor]) -> tuple[dict[str, Tensor], float, float]:
+    """The head that minimizes a loss plus a penalty on the distance from a trained head, by L-BFGS in float64.
 
     A head is trained on augmented examples, and a new one by few updates; examples of an evaluation differ from these
-    (Touvron et al., "Fixing the train-test resolution discrepancy", NeurIPS 2019, train the classifier again on them).
+    (Touvron et al., "Fixing the train-test resolution discrepancy", NeurIPS 2019, fine-tune the classifier on examples
+    as in a test). The penalty and its weight, and L-BFGS instead of SGD, are ours.
+
+    Args:
+        start: The trained head: weight (K, D), and bias (K,) if it has one.
+        loss: Loss of a head, a scalar.
+
+    Returns:
+        The head, and the sum of loss and penalty before and after.
+    """
+    start = {name: tensor.detach().double() for name, tensor in start.items()}
+    head = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
+    optimizer = torch.optim.LBFGS(head.values(), max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        penalty: Any = _PENALTY / 2 * sum((tensor - start[name]).square().sum() for name, tensor in head.items())
+        whole = loss(head) + penalty
+        whole.backward()
+        return float(whole)
+
+    before = optimizer.step(closure)
+    after = closure()
+    return {name: tensor.detach() for name, tensor in head.items()}, before, after
+
+
+def fit_head(method: Any) -> None:
+    """Fit the head to features of training examples, read as in evaluation; see :func:`fitted`.
+
     One head serves all sizes: every example is read by some of the trained sizes, and by as many random ones. The loss
-    is that of training, plus a penalty on the distance from the trained head. L-BFGS minimizes it. Every process reads
-    all examples, in float64, so that the head does not depend on the number of processes.
+    is the cross-entropy of the training, weighted where the training balances classes. Every process reads all
+    examples, so that the head does not depend on the number of processes; they are no more than the run has trained on.
 
     Args:
         method: The family; its head :func:`ends_with_linear`.
     """
     prefix = method.architecture.head
     trained = {name: each for name, each in method.parameters_by_name.items() if name.startswith(prefix)}
-    start = {name: parameter.detach().double() for name, parameter in trained.items()}
-    head = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
-    groups = _by_width(_features(method))
+    groups = _by_width(_inputs(method))
     count = sum(len(group.targets) for group in groups)
-    optimizer = torch.optim.LBFGS(head.values(), max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+    weights = None
+    if method.task.metric == BALANCED:
+        weights = balanced_weights(method.data_module().class_counts).to(method.device).double()
 
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        loss: Any = PENALTY / 2 * sum((tensor - start[name]).square().sum() for name, tensor in head.items())
+    def loss(head: Head) -> Tensor:
+        losses = []
         for size, vectors, targets in groups:
             cut = method.tensors_of(size, head)
             logits = F.linear(vectors, cut[f"{prefix}weight"], cut.get(f"{prefix}bias"))
-            loss = loss + label_loss(logits, targets, method.label_smoothing) * (len(targets) / count)
-        loss.backward()
-        return cast(Tensor, loss.detach())
+            if weights is None:
+                mean = label_loss(logits, targets, method.label_smoothing)
+            else:
+                mean = weighted_label_loss(logits, targets, weights, method.label_smoothing)
+            losses.append(mean * (len(targets) / count))
+        return torch.stack(losses).sum()
 
-    losses = [float(optimizer.step(closure)), float(closure())]
-    method.print("head       fitted to training examples without augmentation: loss {:.4g} -> {:.4g}".format(*losses))
+    head, before, after = fitted(trained, loss)
+    method.print(f"head       fitted to training examples without augmentation: loss {before:.4g} -> {after:.4g}")
     with torch.no_grad():
         for name, parameter in trained.items():
             parameter.copy_(method.trainer.strategy.broadcast(head[name]))
 
 
 @torch.no_grad()
-def _features(method: Any) -> Iterator[Features]:
+def _inputs(method: Any) -> Iterator[HeadInputs]:
     """Features of the training examples, each read by some sizes; of as many at once as in one process."""
     prefix = method.architecture.head.rstrip(".")
-    most = _MOST_BYTES // (8 * _SIZES * method.architecture.embed_dim)
-    inputs: list[Tensor] = []
-    loader = method.data_module().reference_dataloader(most, is_shared=False)
+    data = method.data_module()
+    trainer = method.trainer
+    trained = trainer.global_step * trainer.accumulate_grad_batches * data.batch_size * trainer.world_size
+    most = min(trained, _MOST_BYTES // (8 * _SIZES * method.architecture.embed_dim))
+    read: list[Tensor] = []
+    loader = data.reference_dataloader(most, is_shared=False)
     batches = evaluated_batches(method, loader, "fitting the head:")
-    together = iter(lambda: [*islice(batches, method.trainer.world_size)], [])
+    together = iter(lambda: [*islice(batches, trainer.world_size)], [])
     for number, several in enumerate(together):
         examples = method.joined(several)
         targets = torch.cat([batch.targets for batch in several])
-        generator = random.Random(repr((run_seed(), 0, number)))
+        generator = random.Random(repr((run_seed(), number)))
         sizes = [*method.measured, *generator.choices(method.grid, k=len(method.measured))]
         stride = -(-len(sizes) // _SIZES)
         for index, size in enumerate(sizes):
@@ -106,17 +143,17 @@ def _features(method: Any) -> Iterator[Features]:
             if index % stride >= len(examples):
                 continue
             head = method.prepare(size).get_submodule(prefix)
-            with head.register_forward_pre_hook(lambda _, passed: inputs.append(passed[0].double())):
+            with head.register_forward_pre_hook(lambda _, passed: read.append(passed[0].double())):
                 method.logits(size, examples[part])
-            yield Features(size, inputs.pop(), targets[part])
+            yield HeadInputs(size, read.pop(), targets[part])
 
 
-def _by_width(features: Iterator[Features]) -> list[Features]:
+def _by_width(parts: Iterator[HeadInputs]) -> list[HeadInputs]:
     """The features of all sizes of a width in one."""
-    groups: dict[int, list[Features]] = {}
-    for each in features:
+    groups: dict[int, list[HeadInputs]] = {}
+    for each in parts:
         groups.setdefault(each.vectors.shape[1], []).append(each)
     return [
-        Features(group[0].size, torch.cat([each.vectors for each in group]), torch.cat([e.targets for e in group]))
+        HeadInputs(group[0].size, torch.cat([each.vectors for each in group]), torch.cat([e.targets for e in group]))
         for group in groups.values()
     ]

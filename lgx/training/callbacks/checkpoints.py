@@ -62,9 +62,9 @@ class LastCheckpoint(Checkpoint):
     Lightning's ``save_last`` saves only when the best checkpoint changes. A run without a better score would lose
     epochs.
 
-    Callbacks that average weights put the average into the network when training ends, and some methods finish their
-    weights then. ``final.ckpt`` keeps these weights. The checkpoint of the last epoch gets its name after that. So a
-    finished ``last.ckpt`` always has its final weights, even if the run is killed.
+    Callbacks that average weights put the average into the network when training ends. Then ``final.ckpt`` keeps these
+    weights. The checkpoint of the last epoch gets its name after that. So a finished ``last.ckpt`` always has its final
+    weights, even if the run is killed. Weights that a method finishes are saved by :class:`FinalWeights`.
 
     Args:
         folder: The run's folder of checkpoints.
@@ -140,15 +140,12 @@ class LastCheckpoint(Checkpoint):
         self._is_waiting = True
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Save the final weights if they are not those of the last epoch, and rename that epoch's checkpoint."""
+        """Save the final weights if they are averages, and rename the checkpoint of the last epoch."""
         if not self._is_waiting:
             if trainer.global_step != self._saved_at:
                 self.save(trainer)
             return
-        method = cast(Method, pl_module)
-        if method.finishes:
-            method.finish()
-        if method.finishes or callbacks_of(trainer, WeightAveraging):
+        if callbacks_of(trainer, WeightAveraging) and not cast(Method, pl_module).finishes:
             trainer.save_checkpoint(self.final, weights_only=True)
         if trainer.is_global_zero:
             os.replace(self._waiting, self.path)
@@ -156,11 +153,13 @@ class LastCheckpoint(Checkpoint):
 
 
 class FinalWeights(Callback):
-    """Restore the final weights after training, before the learngene is saved and the test begins.
+    """Restore or finish the final weights after training, before the learngene is saved and the test begins.
 
-    Callbacks that average weights put the average into the network when training ends, and some methods finish their
-    weights then. A run that is resumed after that does not train. Nothing of this then happens, and the checkpoint
-    contains the weights before it.
+    Callbacks that average weights put the average into the network when training ends. A run that is resumed after that
+    does not train. These callbacks then do nothing, and the checkpoint contains the weights before averaging.
+
+    A method that :attr:`~lgx.methods.base.Method.finishes` its weights does so here, unless they are already saved. So
+    a run that is killed while it does so finishes them when it is resumed.
 
     Args:
         folder: The run's folder of checkpoints.
@@ -175,18 +174,21 @@ class FinalWeights(Callback):
         self._trained = True
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Load the weights that a test of the last checkpoint loads."""
-        if self._trained or trainer.ckpt_path is None:
-            return
+        """Load the weights that a test of the last checkpoint loads, or finish and save them."""
         final = self.folder / FINAL
-        checkpoint = load_checkpoint(final if final.is_file() else trainer.ckpt_path)
+        if not self._trained and trainer.ckpt_path is not None:
+            self._restore(pl_module, final, trainer.ckpt_path)
+        method = cast(Method, pl_module)
+        if method.finishes and not final.is_file() and run_folder(trainer) is not None:
+            method.finish()
+            trainer.save_checkpoint(final, weights_only=True)
+
+    def _restore(self, pl_module: LightningModule, final: Path, last: str | Path) -> None:
+        checkpoint = load_checkpoint(final if final.is_file() else last)
         # Without a file of final weights, only Lightning's averaging callback can have changed the network; it keeps
         # both.
         if final.is_file() or "current_model_state" in checkpoint:
             pl_module.load_state_dict(checkpoint["state_dict"])
-        method = cast(Method, pl_module)
-        if method.finishes and not final.is_file():
-            method.finish()
 
 
 def _ends_within_epoch(trainer: Trainer) -> bool:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,8 +17,9 @@ from lgx.architectures import parse_any_architecture, parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import architecture_of
+from lgx.core.task import Task
 from lgx.methods import Family
-from lgx.methods.nested.head import Features, _by_width, ends_with_linear, fit_head
+from lgx.methods.nested.head import HeadInputs, _by_width, ends_with_linear, fit_head
 from tests.support.command_line import arguments, lgx, ok
 from tests.support.fake_text import SIZE
 
@@ -68,7 +70,8 @@ def test_only_the_head_changes_when_training_ends(ancestor, images, finished, tm
     assert torch.equal(learngene.tensors["head.weight"], final["network.head.weight"])
 
 
-def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatch):
+@pytest.mark.parametrize("metric", ["acc", "balanced_acc"])  # with data.balanced
+def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatch, metric):
     whole = parse_architecture("depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=3)
     method = Family(
         arch=whole.spec(), optimizer=partial(torch.optim.SGD, lr=1), ancestor="x", num_classes=3,
@@ -79,27 +82,31 @@ def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatc
     method.trainer = Trainer(logger=False, enable_checkpointing=False, accelerator="cpu")
     torch.manual_seed(0)
     small = whole.replace(depth=1, embed_dim=8, num_heads=1)
-    groups = [Features(size, torch.randn(40, size.embed_dim).double(), torch.arange(40) % 3) for size in (whole, small)]
-    monkeypatch.setattr("lgx.methods.nested.head._features", lambda _: iter(groups))
+    targets = torch.tensor([0] * 24 + [1] * 12 + [2] * 4)
+    groups = [HeadInputs(size, torch.randn(40, size.embed_dim).double(), targets) for size in (whole, small)]
+    method.task = Task("x", 3, metric=metric)
+    method.data_module = lambda: SimpleNamespace(class_counts=[24, 12, 4])
+    monkeypatch.setattr("lgx.methods.nested.head._inputs", lambda _: iter(groups))
     start = {name: tensor.detach().double() for name, tensor in method.network.head.named_parameters()}
     fit_head(method)
     weight, bias = (tensor.detach().double().requires_grad_() for tensor in method.network.head.parameters())
     narrow = 2**0.5 * weight[:, :8]  # so that its outputs keep their scale
     loss = 0.005 * ((weight - start["weight"]).square().sum() + (bias - start["bias"]).square().sum())
-    for matrix, (_, vectors, targets) in zip((weight, narrow), groups, strict=True):
-        loss = loss + F.cross_entropy(vectors @ matrix.T + bias, targets, label_smoothing=0.1) / 2
+    shares = torch.tensor([40 / (3 * 24), 40 / (3 * 12), 40 / (3 * 4)] if metric == "balanced_acc" else [1.0] * 3)
+    for matrix, group in zip((weight, narrow), groups, strict=True):
+        logits = group.vectors @ matrix.T + bias
+        losses = F.cross_entropy(logits, targets, label_smoothing=0.1, reduction="none")
+        loss = loss + (shares[targets] * losses).mean() / 2
     for gradient in torch.autograd.grad(loss, (weight, bias)):
         assert gradient.abs().max() < 1e-3
     assert not torch.allclose(weight, start["weight"], atol=1e-2)
 
 
-def test_features_of_a_width_are_one_group():
-    whole = parse_architecture("depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=3)
-    parts = [Features(whole, torch.full((n, d), float(n)), torch.full((n,), n)) for n, d in ((1, 8), (2, 16), (3, 8))]
-    narrow, wide = _by_width(iter(parts))
-    assert narrow.targets.tolist() == [1, 3, 3, 3]
-    assert wide.vectors.shape == (2, 16)
-    assert torch.equal(narrow.vectors[:, 0], narrow.targets.float())
+def test_no_more_images_are_read_than_the_run_has_trained_on(ancestor, images, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr("lgx.methods.nested.head._by_width", lambda parts: seen.extend(parts) or _by_width(iter(seen)))
+    run(images, tmp_path, ancestor, "--trainer.max_steps=1", "--trainer.limit_val_batches=0")
+    assert sum(len(part.targets) for part in seen) == 3 * 16  # of 48; of 6 sizes, 3 read each image
 
 
 def test_trained_sizes_have_a_lower_loss_on_training_images_after_the_fit(images, finished, tmp_path):

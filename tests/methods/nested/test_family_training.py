@@ -239,9 +239,11 @@ def test_the_front_has_one_order_whatever_the_order_of_its_sizes(ancestor, monke
     assert all(order == orders[0] for order in orders)
 
 
-@pytest.mark.parametrize("resumes", ["last", "of another run"])
-def test_a_run_that_was_killed_while_it_measured_its_front_is_finished(
-    ancestor, images, tmp_path, monkeypatch, resumes
+@pytest.mark.parametrize(
+    ("resumes", "work"), [("last", "measured_front"), ("of another run", "measured_front"), ("last", "fit_head")]
+)
+def test_a_run_that_was_killed_after_its_last_update_is_finished(
+    ancestor, images, tmp_path, monkeypatch, resumes, work
 ):
     given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
 
@@ -249,7 +251,7 @@ def test_a_run_that_was_killed_while_it_measured_its_front_is_finished(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("lgx.methods.nested.family.measured_front", killed)
+        patched.setattr(f"lgx.methods.nested.family.{work}", killed)
         assert lgx(*given, "--name=k").code == 130
     last = tmp_path / "test/k/seed0/checkpoints/last.ckpt"
     again = ["--name=k", "--ckpt_path=last"] if resumes == "last" else ["--name=other", f"--ckpt_path={last}"]
