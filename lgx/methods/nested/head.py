@@ -76,7 +76,7 @@ def fitted(start: Head, loss: Callable[[Head], Tensor]) -> tuple[dict[str, Tenso
         penalty: Any = _PENALTY / 2 * sum((tensor - start[name]).square().sum() for name, tensor in head.items())
         whole = loss(head) + penalty
         whole.backward()
-        return float(whole)
+        return float(whole.detach())
 
     before = optimizer.step(closure)
     after = closure()
