@@ -191,6 +191,7 @@ def agreement_with(student: Tensor, teacher: Tensor, temperature: float = 1.0) -
     """
     student = student.flatten(0, -2)
     teacher = teacher.flatten(0, -2)
-    log_p, wanted = ((logits / temperature).float().log_softmax(dim=-1) for logits in (student, teacher))
+    log_p = (student / temperature).float().log_softmax(dim=-1)
+    wanted = (teacher / temperature).float().log_softmax(dim=-1)
     divergence = F.kl_div(log_p, wanted, log_target=True, reduction="none").sum(dim=1)
     return divergence, (predicted_classes(student) == predicted_classes(teacher)).float()
