@@ -20,7 +20,7 @@ from lgx.initialization import Front
 from lgx.methods.nested import FAMILY
 from lgx.methods.nested.equal_sizes import EqualSizes
 from lgx.methods.nested.front import measured_front
-from lgx.methods.nested.head import ends_with_linear, fit_head
+from lgx.methods.nested.head import ends_with_linear, fit_head, fit_temperature
 from lgx.methods.nested.sizes import size_names, slice_text
 from lgx.methods.nested.slicing import slice_network
 from lgx.methods.several_networks import SeveralNetworks
@@ -48,9 +48,9 @@ class Family(SeveralNetworks, EqualSizes):
     a largest slice that has just been cut from its ancestor teaches its mistakes.
 
     When training ends, the head is fitted to the features of training examples as they are evaluated
-    (:func:`~lgx.methods.nested.head.fit_head`). Then about forty sizes are measured on the validation examples (the
-    front). ``lgx export FAMILY --params
-    1.5M`` chooses from the front in the learngene file.
+    (:func:`~lgx.methods.nested.head.fit_head`), and its temperature to validation examples
+    (:func:`~lgx.methods.nested.head.fit_temperature`). Then about forty sizes are measured on the validation examples
+    (the front). ``lgx export FAMILY --params 1.5M`` chooses from the front in the learngene file.
 
     Args:
         ancestor: The pretrained network: a folder, a run, or any other source.
@@ -91,9 +91,10 @@ class Family(SeveralNetworks, EqualSizes):
         return ends_with_linear(self.architecture)
 
     def finish(self) -> None:
-        """See :class:`~lgx.methods.base.Method`: fit the head (:func:`~lgx.methods.nested.head.fit_head`)."""
+        """See :class:`~lgx.methods.base.Method`: fit the head, then its temperature."""
         with flop_counter() as counter:
             fit_head(self)
+            fit_temperature(self)
         self.start_flops += counter.get_total_flops()
 
     # -- network --------------------------------------------------------------------------------------------------

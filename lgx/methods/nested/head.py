@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
-from lgx.components.losses import balanced_weights, label_loss, weighted_label_loss
+from lgx.components.losses import balanced_weights, label_loss, label_losses, weighted_label_loss
 from lgx.core.seed import run_seed
 from lgx.core.task import BALANCED
-from lgx.methods.nested.front import evaluated_batches
+from lgx.methods.nested.front import evaluated_batches, validated_batches
 
 _SIZES = 4
 """Sizes that read each training example."""
@@ -23,6 +23,8 @@ _MOST_BYTES = 2**31
 _PENALTY = 0.01
 """Weight of the squared distance from the trained head, halved."""
 _ITERATIONS = 100
+_TEMPERATURES = [1 + step / 20 for step in range(81)]
+"""What the logits may be divided by: from 1 to 5."""
 
 Head = Mapping[str, Tensor]
 """Parameters of a linear layer by their names."""
@@ -94,7 +96,7 @@ def fit_head(method: Any) -> None:
         method: The family; its head :func:`ends_with_linear`.
     """
     prefix = method.architecture.head
-    trained = {name: each for name, each in method.parameters_by_name.items() if name.startswith(prefix)}
+    trained = _parameters(method)
     groups = _by_width(_inputs(method))
     count = sum(len(group.targets) for group in groups)
     weights = None
@@ -118,6 +120,35 @@ def fit_head(method: Any) -> None:
     with torch.no_grad():
         for name, parameter in trained.items():
             parameter.copy_(method.trainer.strategy.broadcast(head[name]))
+
+
+@torch.no_grad()
+def fit_temperature(method: Any) -> None:
+    """Divide the head by the temperature that gives the trained sizes the lowest mean loss in validation.
+
+    A fitted head is too sure of its answers to new examples: the network has trained on those that it is fitted to. A
+    temperature changes no answer (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017). That it is at
+    least 1, and one for all sizes, is ours.
+
+    Args:
+        method: The family; its head :func:`ends_with_linear`.
+    """
+    losses = torch.zeros(len(_TEMPERATURES), dtype=torch.double, device=method.device)
+    for batch in validated_batches(method, "fitting the temperature:"):
+        for size in method.measured:
+            logits = method.logits(size, batch.inputs).double()
+            losses += torch.stack([label_losses(logits / each, batch.targets).sum() for each in _TEMPERATURES])
+    losses = method.trainer.strategy.reduce(losses, reduce_op="sum")
+    temperature = _TEMPERATURES[int(losses.argmin())]
+    method.print(f"head       divided by {temperature:g}, the temperature with the lowest loss in validation")
+    for parameter in _parameters(method).values():
+        parameter.div_(temperature)
+
+
+def _parameters(method: Any) -> dict[str, nn.Parameter]:
+    """The parameters of the head."""
+    prefix = method.architecture.head
+    return {name: each for name, each in method.parameters_by_name.items() if name.startswith(prefix)}
 
 
 @torch.no_grad()

@@ -17,9 +17,10 @@ from lgx.architectures import parse_any_architecture, parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import architecture_of
+from lgx.core.batch import Batch
 from lgx.core.task import Task
 from lgx.methods import Family
-from lgx.methods.nested.head import HeadInputs, _by_width, ends_with_linear, fit_head
+from lgx.methods.nested.head import HeadInputs, _by_width, ends_with_linear, fit_head, fit_temperature
 from tests.support.command_line import arguments, lgx, ok
 from tests.support.fake_text import SIZE
 
@@ -70,8 +71,9 @@ def test_only_the_head_changes_when_training_ends(ancestor, images, finished, tm
     assert torch.equal(learngene.tensors["head.weight"], final["network.head.weight"])
 
 
-@pytest.mark.parametrize("metric", ["acc", "balanced_acc"])  # with data.balanced
-def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatch, metric):
+def random_family():
+    """A family of two sizes with random weights, in a trainer."""
+    torch.manual_seed(0)
     whole = parse_architecture("depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=3)
     method = Family(
         arch=whole.spec(), optimizer=partial(torch.optim.SGD, lr=1), ancestor="x", num_classes=3,
@@ -80,8 +82,13 @@ def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatc
     method.network = whole.build()
     method.network.register_buffer("layer_order", torch.arange(2.0))
     method.trainer = Trainer(logger=False, enable_checkpointing=False, accelerator="cpu")
-    torch.manual_seed(0)
-    small = whole.replace(depth=1, embed_dim=8, num_heads=1)
+    return method
+
+
+@pytest.mark.parametrize("metric", ["acc", "balanced_acc"])  # with data.balanced
+def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatch, metric):
+    method = random_family()
+    whole, small = method.architecture, method.listed[0]
     targets = torch.tensor([0] * 24 + [1] * 12 + [2] * 4)
     groups = [HeadInputs(size, torch.randn(40, size.embed_dim).double(), targets) for size in (whole, small)]
     method.task = Task("x", 3, metric=metric)
@@ -100,6 +107,38 @@ def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatc
     for gradient in torch.autograd.grad(loss, (weight, bias)):
         assert gradient.abs().max() < 1e-3
     assert not torch.allclose(weight, start["weight"], atol=1e-2)
+
+
+def test_a_head_is_divided_by_the_temperature_with_the_lowest_validation_loss_of_both_sizes():
+    method = random_family()
+    head = method.network.head.weight
+    head.data.mul_(30)  # too sure: a quarter of its answers are wrong
+    inputs = torch.randn(40, 3, 16, 16)
+    answers = method.logits(method.architecture, inputs).argmax(1)
+    targets = torch.where(torch.arange(40) % 4 == 0, (answers + 1) % 3, answers)
+    batches = [Batch(inputs[:30], targets[:30], "x"), Batch(inputs[30:], targets[30:], "x")]
+    method.data_module = lambda: SimpleNamespace(val_dataloader=lambda: batches)
+    before = head.detach().clone()
+
+    def loss(factor):
+        head.data.copy_(before * factor)
+        logits = [method.logits(size, inputs).detach() for size in method.measured]
+        return fmean(float(F.cross_entropy(each, targets)) for each in logits)
+
+    losses = {step: loss(20 / step) for step in range(20, 101)}  # temperatures 1 to 5; the bias is zero
+    head.data.copy_(before)
+    fit_temperature(method)
+    best = min(losses, key=losses.__getitem__)
+    assert 25 < best < 100
+    assert torch.allclose(head, before * 20 / best)
+
+
+def test_a_head_keeps_its_scale_without_validation():
+    method = random_family()
+    method.data_module = lambda: SimpleNamespace(val_dataloader=list)
+    before = method.network.head.weight.detach().clone()
+    fit_temperature(method)
+    assert torch.equal(method.network.head.weight, before)
 
 
 def test_no_more_images_are_read_than_the_run_has_trained_on(ancestor, images, tmp_path, monkeypatch):
