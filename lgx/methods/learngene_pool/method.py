@@ -3,7 +3,7 @@
 import random
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -59,15 +59,11 @@ def captured(network: Any) -> Iterator[dict[tuple[str, int], Tensor]]:
     def note(key: tuple[str, int], module: nn.Module, inputs: Any, output: Tensor) -> None:
         outputs[key] = output
 
-    handles = []
-    for index, block in enumerate(network.blocks):
-        handles.append(block.register_forward_hook(partial(note, ("blocks", index))))
-        handles.append(block.attn.register_forward_hook(partial(note, ("attention", index))))
-    try:
+    with ExitStack() as hooks:
+        for index, block in enumerate(network.blocks):
+            hooks.enter_context(block.register_forward_hook(partial(note, ("blocks", index))))
+            hooks.enter_context(block.attn.register_forward_hook(partial(note, ("attention", index))))
         yield outputs
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class LearngenePool(SeveralNetworks, Distill):
