@@ -10,7 +10,7 @@ from jsonargparse import auto_cli
 
 from benchmarks.fit_steps import measure_fit_steps
 from benchmarks.hypernet_steps import LARGEST, measure_hypernet_steps
-from benchmarks.launches import count_method, count_predicted, methods_by_fit
+from benchmarks.launches import PREDICTED, count_method, count_predicted
 from benchmarks.loaders import measure_loaders
 from benchmarks.methods import METHODS, loader_processes, measure_method, pocket_run
 from benchmarks.runner import Measurement, Rows, run
@@ -18,7 +18,7 @@ from benchmarks.shared_layers import measure_shared_layers
 from benchmarks.steps import PRECISIONS, device
 from lgx.architectures import ViTArchitecture, parse_architecture
 from lgx.errors import UserError
-from lgx.hypernet import HypernetConfig
+from lgx.hypernet import HypernetConfig, Layout
 
 SIZES = {"tiny": "12-Tiny", "small": "12-Small", "base": "12-Base"}
 
@@ -56,7 +56,7 @@ def hypernet(
     precision: str = "32",
     meta_batch: int = 1,
     decoder: Literal["low_rank", "conv"] = "low_rank",
-    layout: Literal["official", "residual", "aligned"] = "official",
+    layout: Layout = "official",
     compiled: bool = False,
     repeats: int = 8,
     csv: str | None = None,
@@ -210,7 +210,7 @@ def _launches(root: str, batch: int) -> Iterator[Measurement]:
     setting = {"suite": "launches", "size": SIZES["tiny"], "batch": batch}
     yield Measurement(setting, lambda: count_predicted(_vit("tiny"), batch))
     arch = KITS["cpu"].arch
-    for name in methods_by_fit():
+    for name in (name for name in METHODS if name not in PREDICTED):
         yield Measurement(setting | {"size": arch}, partial(count_method, name, arch, root, batch))
 
 

@@ -1,7 +1,7 @@
 """Operations that a training step starts. On a GPU the CPU, which starts them, often decides the time of a step."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.fit_steps import bare_step, timed_run
 from benchmarks.hypernet_steps import LARGEST, NORM_WEIGHT
-from benchmarks.methods import METHODS, command
+from benchmarks.methods import command
 from benchmarks.nested import nested_passes
 from benchmarks.steps import ordinary_step, random_images, training_step
 from lgx.architectures import ViTArchitecture
@@ -106,8 +106,3 @@ def count_method(method: str, arch: str, root: str, batch: int) -> list[dict[str
         cli, times = timed_run(command(method, arch, root, batch, Path(folder)), folder, 1, held)
         assert times.batch is not None
         return [{"what": method, "operations": operations(bare_step(cli, times.batch))}]
-
-
-def methods_by_fit() -> Sequence[str]:
-    """The methods that are counted after a run."""
-    return [method for method in METHODS if method not in PREDICTED]

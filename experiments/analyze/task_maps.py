@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
 
 DEPTHS = range(3, 13)
 """Layers of the paper's ten descendants."""
-
-
-@cache
-def _parameters(architecture: Architecture) -> int:
-    return architecture.count_parameters()
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,7 @@ def project(embedded: Mapping[str, Tensor], architectures: Sequence[Architecture
     first, second = np.nan_to_num(pca.explained_variance_ratio_).tolist()
     members = [(task, architecture) for task in embedded for architecture in architectures]
     points = tuple(
-        Point(task, name_of(architecture), _parameters(architecture), float(x), float(y))
+        Point(task, name_of(architecture), architecture.count_parameters(), float(x), float(y))
         for (task, architecture), (x, y) in zip(members, plane, strict=True)
     )
     tasks = [task for task, _ in members]

@@ -8,7 +8,7 @@ from experiments.pages.values import KEYS, Leads, Measured
 from lgx.core.readable import lower_is_better
 from lgx.core.task import Kind
 from lgx.methods.registry import specs
-from lgx.results.report import EMPTY_CELL
+from lgx.results.report import EMPTY_CELL, piped
 
 Where = Mapping[str, Any]
 
@@ -16,7 +16,7 @@ Where = Mapping[str, Any]
 def markdown(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:
     """A table whose first column is text, and whose others are numbers."""
     lines = [head, ["---", *("---:" for _ in head[1:])], *body]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    return piped(map(str, line) for line in lines)
 
 
 def kinds_of_methods() -> str:

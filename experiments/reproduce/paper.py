@@ -136,18 +136,17 @@ def same_architecture(one: str, other: str) -> bool:
     return plain_name(one) == plain_name(other)
 
 
-def load_table(name: str, file: Path = FILE) -> PaperTable:
+def load_table(name: str) -> PaperTable:
     """Load one table.
 
     Args:
         name: Its key, e.g. ``sws/table1``.
-        file: File to read.
 
     Raises:
         UserError: If the file is missing or malformed or has no such table; the sentence lists the names nearest to
             ``name`` and all tables of that paper.
     """
-    entries, paper = _read(file), name.partition("/")[0]
+    entries, paper = _read(), name.partition("/")[0]
     tasks = entries.pop(_TASKS, {})
     if name not in entries:
         own = [known for known in entries if known.startswith(f"{paper}/")]
@@ -159,7 +158,7 @@ def load_table(name: str, file: Path = FILE) -> PaperTable:
     try:
         return _table(name, entries[name], {**tasks.get(_ALL, {}), **tasks.get(paper, {})})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{file}, table {name}: {error}; see the head of the file for its form") from error
+        raise UserError(f"{FILE}, table {name}: {error}; see the head of the file for its form") from error
 
 
 def table_names() -> list[str]:
@@ -177,8 +176,8 @@ def plain_name(architecture: str) -> str:
     return f"{named[2]}-{_SIZES[named[1]]}" if named else architecture
 
 
-def _read(file: Path = FILE) -> dict[str, Any]:
-    return dict(read_yaml(file, "run from the repository's folder"))
+def _read() -> dict[str, Any]:
+    return dict(read_yaml(FILE, "run from the repository's folder"))
 
 
 def _table(name: str, entry: Mapping[str, Any], tasks: Mapping[str, str]) -> PaperTable:

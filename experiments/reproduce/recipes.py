@@ -108,10 +108,8 @@ def load_recipes(file: Path = FILE) -> dict[str, Recipe]:
     Raises:
         UserError: If the index is missing or malformed.
     """
-    if not file.is_file():
-        raise UserError(f"{file}: no such file; run from the repository's folder")
     known, recipes = set(table_names()), {}
-    for name, entry in read_yaml(file, "it is a part of the repository").items():
+    for name, entry in read_yaml(file, "run from the repository's folder").items():
         if str(name).startswith("."):  # shared by several entries
             continue
         try:

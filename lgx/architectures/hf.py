@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -112,18 +112,13 @@ class HFArchitecture(Architecture):
     @property
     def structure(self) -> "Structure":
         """What all networks of this configuration have in common."""
-        from lgx.architectures.hf_structure import structure
-
-        return structure(*self._structure_key)
-
-    @property
-    def _structure_key(self) -> tuple[str, str, int]:
-        """What the structure depends on."""
         from lgx.architectures.hf_config import kinds_of, structural_text
+        from lgx.architectures.hf_structure import structure
 
         kind = "language" if self.kind == "language" else "text"
         kinds = kinds_of(self.model_type)
-        return structural_text(self.config), kind if kind in kinds or not kinds else kinds[0], self.heads_per_group
+        kind = kind if kind in kinds or not kinds else kinds[0]
+        return structure(structural_text(self.config), kind, self.heads_per_group)
 
     @property
     def reads_text(self) -> bool:
@@ -298,7 +293,7 @@ class HFArchitecture(Architecture):
         """The configuration of transformers; ``drop_rate`` replaces its rates of dropout."""
         from lgx.architectures.hf_config import configuration
 
-        return configuration(self.config, {field.name: getattr(self, field.name) for field in fields(self)}, drop_rate)
+        return configuration(self.config, vars(self), drop_rate)
 
     def example_input(self, device: str = "meta") -> Tensor:
         """One text of the largest length, int64, (1, 3, N)."""
@@ -313,8 +308,8 @@ class HFArchitecture(Architecture):
 def _axes_by_name(architecture: HFArchitecture) -> dict[str, Axes]:
     from lgx.architectures.hf_structure import axes_with_sizes
 
-    sizes = {field.name: getattr(architecture, field.name) for field in fields(architecture)}
-    return {name: axes_with_sizes(templates, sizes) for name, templates in architecture.structure.axes.items()}
+    axes = architecture.structure.axes
+    return {name: axes_with_sizes(templates, vars(architecture)) for name, templates in axes.items()}
 
 
 def described_network(name: str) -> HFArchitecture:

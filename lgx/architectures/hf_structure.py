@@ -9,6 +9,7 @@ change its logits. A type that fails is refused.
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from copy import deepcopy
 from functools import cache
 from itertools import chain
@@ -283,14 +284,11 @@ class _Reader(Trials):
         """Modules of a layer that hold parameters, in the order of their calls."""
         names: list[str] = []
         modules = {name: module for name, module in network.named_modules() if name.startswith(layer)}
-        hooks = [
-            module.register_forward_hook(lambda *_, name=name: names.append(name))
-            for name, module in modules.items()
-            if next(module.parameters(recurse=False), None) is not None
-        ]
-        network(ids_of())
-        for hook in hooks:
-            hook.remove()
+        with ExitStack() as hooks:
+            for name, module in modules.items():
+                if next(module.parameters(recurse=False), None) is not None:
+                    hooks.enter_context(module.register_forward_hook(lambda *_, name=name: names.append(name)))
+            network(ids_of())
         return names
 
     @torch.no_grad()

@@ -105,10 +105,8 @@ class Learngene:
     def _content(self) -> Content:
         if self.hypernet is not None:
             return "hypernetwork"
-        prefix = self.architecture.layers
-        layers = {name.removeprefix(prefix).split(".")[0] for name in self.tensors if name.startswith(prefix)}
         is_whole = self.selection is None and not self.architecture.shares_layers
-        return "network" if is_whole and len(layers) == self.architecture.depth else "layers"
+        return "network" if is_whole and self.num_layers == self.architecture.depth else "layers"
 
     @property
     def task_embeddings(self) -> dict[str, Tensor]:

@@ -16,21 +16,19 @@ _PANEL = (3.6, 3.3)
 """Width and height of a panel, inches."""
 
 
-def make_panels(
-    count: int, share_y: bool = False, legend: float = 1.6, size: tuple[float, float] = _PANEL
-) -> tuple[Figure, list[Axes]]:
+def make_panels(count: int, share_y: bool = False, legend: float = 1.6) -> tuple[Figure, list[Axes]]:
     """Make a figure of panels side by side, with room for a legend to their right.
 
     Args:
         count: Number of panels.
         share_y: Whether the panels have one vertical axis.
         legend: Width of the legend, inches.
-        size: Width and height of a panel, inches.
 
     Returns:
         The figure and its panels.
     """
-    figure = Figure(figsize=(size[0] * count + legend, size[1]), layout="constrained")
+    width, height = _PANEL
+    figure = Figure(figsize=(width * count + legend, height), layout="constrained")
     panels = list(figure.subplots(1, count, sharey=share_y, squeeze=False).flat)
     for axes in panels:
         axes.grid(alpha=0.25)

@@ -112,9 +112,18 @@ class EvaluatedModule(LightningModule, ABC):
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Update and log the metrics of one batch."""
         main = self.task.metric if self.task else "acc"
-        for name, metric in self.update(split, self(batch.inputs).float(), batch.targets).items():
-            # Metric objects sum their states over ranks, so unequal shares count exactly.
-            self.log(f"{split}/{name}", metric, prog_bar=name == main, on_step=False, on_epoch=True)
+        self.measure_logits(split, self(batch.inputs), batch.targets, split, shown=main)
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the averages, which choose the best checkpoint."""
+        self.log_averages("val")
+
+    def on_test_epoch_end(self) -> None:
+        """Log the averages."""
+        self.log_averages("test")
+
+    def log_averages(self, split: str) -> None:
+        """Log averages over the evaluated networks and tasks; by default there is one of each."""
 
     def evaluations(self, split: str) -> list[Evaluation]:
         """The evaluated networks and tasks."""
@@ -145,9 +154,13 @@ class EvaluatedModule(LightningModule, ABC):
         """The metrics of ``val`` or ``test``; ``suffix`` distinguishes architectures or tasks."""
         return cast(MetricCollection, self.eval_metrics[f"{split}_metrics{suffix}"])
 
-    def update(self, split: str, logits: Tensor, targets: Tensor, suffix: str = "") -> dict[str, Metric]:
-        """Update the metrics of a split with logits (B, K) and the targets of a batch, and return them by name."""
-        return update_metrics(self.metrics_of(split, suffix), logits, targets)
+    def measure_logits(
+        self, split: str, logits: Tensor, targets: Tensor, tag: str, suffix: str = "", shown: str = ""
+    ) -> None:
+        """Update and log the metrics of a split with logits (B, K) and targets of a batch; the bar has ``shown``."""
+        for name, metric in update_metrics(self.metrics_of(split, suffix), logits.float(), targets).items():
+            # Metric objects sum their states over ranks, so unequal shares count exactly.
+            self.log(f"{tag}/{name}", metric, prog_bar=name == shown, on_step=False, on_epoch=True)
 
     def tag(self, split: str, task: str) -> str:
         """Tag of a task's metrics: under its name if there are several tasks."""

@@ -44,19 +44,11 @@ class SeveralNetworks(Method):
     def evaluate_batch(self, batch: Batch, split: Literal["val", "test"]) -> None:
         """Evaluate every measured network on one batch."""
         for index, network in enumerate(self.measured_names):
-            logits = self.measured_logits(index, batch.inputs).float()
-            for name, metric in self.update(split, logits, batch.targets, f"_{index}").items():
-                self.log(f"{split}/{network}/{name}", metric, on_step=False, on_epoch=True)
+            logits = self.measured_logits(index, batch.inputs)
+            self.measure_logits(split, logits, batch.targets, f"{split}/{network}", f"_{index}")
 
-    def on_validation_epoch_end(self) -> None:
-        """Log the averages over the measured networks, which choose the best checkpoint."""
-        self._log_averages("val")
-
-    def on_test_epoch_end(self) -> None:
+    def log_averages(self, split: str) -> None:
         """Log the averages over the measured networks."""
-        self._log_averages("test")
-
-    def _log_averages(self, split: str) -> None:
         assert self.task is not None
         metrics = [self.metrics_of(split, f"_{index}") for index in range(len(self.measured_names))]
         if all(map(was_measured, metrics)):

@@ -2,11 +2,20 @@
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from lgx.hypernet.decoder import Factors
 from lgx.hypernet.low_rank_tensor import LowRankTensor, dense_is_faster
 from lgx.hypernet.predicted import Joined, Predicted
+
+
+@pytest.fixture
+def pair() -> tuple[Tensor, Tensor]:
+    """Two factors, (6, 3) and (3, 4), in double precision."""
+    torch.manual_seed(0)
+    shapes = (6, 3), (3, 4)
+    return tuple(torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +17,20 @@ from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.hostile import Payload
 
 SMALL = ViTArchitecture(1, 8, 2, patch_size=4, img_size=8, num_classes=3)
+
+
+@pytest.fixture
+def evidence(tmp_path: Path) -> Path:
+    """A file that exists only if hostile code has run."""
+    return tmp_path / "evidence"
+
+
+@pytest.fixture
+def evil(tmp_path: Path, evidence: Path) -> Path:
+    """A checkpoint that runs code when it is unpickled."""
+    path = tmp_path / "evil.ckpt"
+    torch.save({"state_dict": Payload(evidence), "lgx": {}, "pytorch-lightning_version": "2"}, path)
+    return path
 
 
 def test_a_checkpoint_with_code_is_refused_by_every_command(images, tmp_path, evil, evidence):

@@ -128,6 +128,14 @@ class Distill(Method):
             raise UserError("model.mixup, model.cutmix: mix labels, but the images have no labels; leave both at 0")
         self.architecture.check_inputs(task, "model.arch")
 
+    def check_ancestor(self, ancestor: Architecture) -> None:
+        """Refuse an ancestor of other sizes than the network's."""
+        if (
+            ancestor.replace(num_classes=self.architecture.num_classes, kind=self.architecture.kind)
+            != self.architecture
+        ):
+            raise UserError(f"model.arch: must have the ancestor's sizes; write {ancestor.spec()}")
+
     def teacher_request(self) -> TeacherRequest | None:
         """The ancestor, or None."""
         if self.ancestor is None or self.task is None:
@@ -176,6 +184,10 @@ class Distill(Method):
             distilled = self.distilled(logits, self._teacher_of(batch)(batch.inputs), batch.targets)
         if not self.has_labels:
             return {"loss": distilled}
+        return self.weighted(batch, logits, distilled)
+
+    def weighted(self, batch: Batch, logits: Tensor, distilled: Tensor) -> dict[str, Tensor]:
+        """``(1 - α)`` times the loss of labels, and α times the distance from the ancestor, a scalar."""
         labels = self.label_loss(logits, batch.targets)
         loss = (1 - self.alpha) * labels + self.alpha * distilled
         return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}

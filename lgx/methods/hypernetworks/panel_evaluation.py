@@ -85,10 +85,8 @@ class PanelEvaluation(Method):
         number = list(self.tasks).index(batch.task)
         tag = self.tag(split, batch.task)
         for i, (architecture, parameters) in enumerate(zip(self.panels[split], self._predicted, strict=True)):
-            logits = functional_forward(architecture, parameters, batch.inputs).float()
-            metrics = self.update(split, logits, batch.targets, f"_{number}_{i}")
-            for name, metric in metrics.items():
-                self.log(f"{tag}/{name_of(architecture)}/{name}", metric, on_step=False, on_epoch=True)
+            logits = functional_forward(architecture, parameters, batch.inputs)
+            self.measure_logits(split, logits, batch.targets, f"{tag}/{name_of(architecture)}", f"_{number}_{i}")
 
     def _predict_panel(self, split: str, task: str) -> None:
         classes = self.tasks[task].num_classes
@@ -105,15 +103,8 @@ class PanelEvaluation(Method):
 
     on_test_epoch_start = on_validation_epoch_start
 
-    def on_validation_epoch_end(self) -> None:
-        """Log the mean over tasks and panel, which selects the best checkpoint."""
-        self._log_means("val")
-
-    def on_test_epoch_end(self) -> None:
-        """Mean over tasks and panel."""
-        self._log_means("test")
-
-    def _log_means(self, split: str) -> None:
+    def log_averages(self, split: str) -> None:
+        """Log the mean over tasks and panel."""
         self._predicted, self._predicted_for = (), None  # training does not need these dense weights
         means = []
         for number, (name, task) in enumerate(self.tasks.items()):

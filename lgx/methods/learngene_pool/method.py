@@ -3,7 +3,7 @@
 import random
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -59,15 +59,11 @@ def captured(network: Any) -> Iterator[dict[tuple[str, int], Tensor]]:
     def note(key: tuple[str, int], module: nn.Module, inputs: Any, output: Tensor) -> None:
         outputs[key] = output
 
-    handles = []
-    for index, block in enumerate(network.blocks):
-        handles.append(block.register_forward_hook(partial(note, ("blocks", index))))
-        handles.append(block.attn.register_forward_hook(partial(note, ("attention", index))))
-    try:
+    with ExitStack() as hooks:
+        for index, block in enumerate(network.blocks):
+            hooks.enter_context(block.register_forward_hook(partial(note, ("blocks", index))))
+            hooks.enter_context(block.attn.register_forward_hook(partial(note, ("attention", index))))
         yield outputs
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class LearngenePool(SeveralNetworks, Distill):
@@ -185,12 +181,8 @@ class LearngenePool(SeveralNetworks, Distill):
     def setup(self, stage: str) -> None:
         """See :class:`~lgx.methods.base.Method`; refuse an ancestor of other sizes than ``arch``."""
         super().setup(stage)
-        if self.teacher is None:
-            return
-        ancestor = vit_only(architecture_of(self.ancestor or ""), "model.ancestor")
-        wanted = ancestor.replace(num_classes=self.architecture.num_classes, kind=self.architecture.kind)
-        if wanted != self.architecture:
-            raise UserError(f"model.arch: must have the ancestor's sizes; write {ancestor.spec()}")
+        if self.teacher is not None:
+            self.check_ancestor(vit_only(architecture_of(self.ancestor or ""), "model.ancestor"))
 
     def build_network(self) -> nn.Module:
         """The instances with their maps, at random; or those of the pool with its stitches."""
@@ -226,7 +218,7 @@ class LearngenePool(SeveralNetworks, Distill):
         teacher = self._teacher_of(batch)
         if self.pool is not None:
             logits = self.network(batch.inputs, (self.drawn or self.members)[0])
-            return self._weighted(batch, logits, teacher(batch.inputs))
+            return self.weighted(batch, logits, self.distilled(logits, teacher(batch.inputs), batch.targets))
         with captured(teacher.model) as wanted:
             answers = teacher(batch.inputs)
         sums: dict[str, Tensor] = {}
@@ -242,7 +234,8 @@ class LearngenePool(SeveralNetworks, Distill):
         network = getattr(self.network, instance)
         maps: Any = self.network.maps
         with captured(network) as outputs:
-            losses = self._weighted(batch, network(batch.inputs), answers)
+            logits = network(batch.inputs)
+        losses = self.weighted(batch, logits, self.distilled(logits, answers, batch.targets))
         for part in _PARTS:
             distances = [
                 F.mse_loss(outputs[part, ours].float(), linear(wanted[part, theirs]).float())
@@ -251,13 +244,6 @@ class LearngenePool(SeveralNetworks, Distill):
             losses[f"loss_{part}"] = torch.stack(distances).sum()
             losses["loss"] = losses["loss"] + self.alpha * losses[f"loss_{part}"]
         return losses
-
-    def _weighted(self, batch: Batch, logits: Tensor, answers: Tensor) -> dict[str, Tensor]:
-        """``(1 - α)`` times the loss of labels, and α times the distance from the ancestor's predictions."""
-        labels = self.label_loss(logits, batch.targets)
-        distilled = self.distilled(logits, answers, batch.targets)
-        loss = (1 - self.alpha) * labels + self.alpha * distilled
-        return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 

@@ -222,9 +222,8 @@ class LSAMD(Method):
         logits, probabilities = self.route(batch)
         number = self.number(batch.task)
         tag = self.tag(split, batch.task)
-        main = self.tasks[batch.task].metric
-        for name, metric in self.update(split, logits.float(), batch.targets, f"_{number}").items():
-            self.log(f"{tag}/{name}", metric, prog_bar=tag == split and name == main, on_step=False, on_epoch=True)
+        shown = self.tasks[batch.task].metric if tag == split else ""
+        self.measure_logits(split, logits, batch.targets, tag, f"_{number}", shown)
         if split == "val":
             sums = torch.stack([(probabilities >= 0.5).sum(dim=1), probabilities.sum(dim=1)])
             cast(ImageSums, self.preferences[number]).update(sums, probabilities.shape[1])
@@ -251,13 +250,10 @@ class LSAMD(Method):
                 branch.swap_rise = (losses[1:] - losses[0]) / images
                 swapped.reset()
             self.log(f"{self.tag('val', name)}/base_blocks", (share >= 0.5).float().sum())
-        self._log_mean("val")
+        super().on_validation_epoch_end()
 
-    def on_test_epoch_end(self) -> None:
-        """Mean over the data sets."""
-        self._log_mean("test")
-
-    def _log_mean(self, split: str) -> None:
+    def log_averages(self, split: str) -> None:
+        """Log the mean over the data sets."""
         if len(self.tasks) > 1:
             metrics = [(self.metrics_of(split, f"_{i}"), task.metric) for i, task in enumerate(self.tasks.values())]
             scores = [of_task[name].compute() for of_task, name in metrics if was_measured(of_task)]

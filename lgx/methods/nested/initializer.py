@@ -32,11 +32,6 @@ class NestedSlices(LayerExpansion):
         """Architecture of the ancestor."""
         return self.loaded.architecture
 
-    @property
-    def method(self) -> str:
-        """The learngene's method."""
-        return self.loaded.method
-
     def named(self, architecture: Architecture) -> str:
         """The same for every size."""
         return self.method

@@ -49,11 +49,6 @@ class SlicedNetwork(Distill):
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def architecture(self) -> Architecture:
-        """The whole network."""
-        return self.task_architecture
-
     @property
     def varying_graph(self) -> bool:
         """Slices of few layers leave the others without a gradient."""
@@ -116,9 +111,7 @@ class SlicedNetwork(Distill):
             UserError: If it is none that lgx can describe, or ``arch`` differs from it.
         """
         ancestor = source.require_architecture("model.ancestor")
-        architecture = self.architecture
-        if ancestor.replace(num_classes=architecture.num_classes, kind=architecture.kind) != architecture:
-            raise UserError(f"model.arch: must have the ancestor's sizes; write {ancestor.spec()}")
+        self.check_ancestor(ancestor)
         return ancestor
 
     def ranked_layers(self, ancestor: Architecture, inputs: Tensor) -> list[int]:

@@ -1,7 +1,7 @@
 """SnapViT: the start, its scores, and its search, exponential natural evolution strategies (xNES)."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from math import log
 from typing import Any
@@ -86,17 +86,14 @@ def kept_of(scores: Scores, kind: str, share: float, least: float) -> Scores:
 @contextmanager
 def without(model: nn.Module, architecture: ViTArchitecture, kept: Mapping[tuple[str, str], Tensor]) -> Iterator[None]:
     """Run a network without some heads and neurons: what reads them gets zeros where :func:`kept_of` has them."""
-    hooks = []
-    for name, module in model.named_modules():
-        axis = axes_of(architecture, f"{name}.weight")[1] if isinstance(module, nn.Linear) else None
-        mask = None if axis is None else kept.get((axis.kind, axis.owner))
-        if mask is not None:
-            hooks.append(module.register_forward_pre_hook(lambda _, inputs, mask=mask: (inputs[0] * mask,)))
-    try:
+    with ExitStack() as hooks:
+        for name, module in model.named_modules():
+            axis = axes_of(architecture, f"{name}.weight")[1] if isinstance(module, nn.Linear) else None
+            mask = None if axis is None else kept.get((axis.kind, axis.owner))
+            if mask is not None:
+                masked = module.register_forward_pre_hook(lambda _, inputs, mask=mask: (inputs[0] * mask,))
+                hooks.enter_context(masked)
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def maximize(value: Callable[[Tensor], float], start: Tensor, evaluations: int, generator: torch.Generator) -> Tensor:

@@ -1,8 +1,9 @@
 """How important the layers, heads, neurons and dimensions of a network are."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -131,30 +132,18 @@ def _recorded(
     seen: dict[tuple[str, str], list[Tensor]] = {STREAM: []}
     blocks = architecture.blocks(model)
     parameters = dict(model.named_parameters())  # of tied parameters, one name
-    hooks = [block.register_forward_pre_hook(_recorder(seen, STREAM)) for block in blocks]
-    hooks.append(blocks[-1].register_forward_hook(lambda _m, _i, output: seen[STREAM].append(_first(output))))
-    for name, module in model.named_modules() if parts else ():  # what reads heads of an attention or neurons
-        dim = input_dim(module) if f"{name}.weight" in parameters else None
-        axis = None if dim is None else axes_of(architecture, f"{name}.weight")[dim]
-        if axis is not None and axis.kind in ("heads", "hidden"):
-            hooks.append(module.register_forward_pre_hook(_recorder(seen, (axis.kind, axis.owner))))
-    try:
+
+    def record(key: tuple[str, str], _module: nn.Module, values: Tensor | tuple[Tensor, ...]) -> None:
+        """Keep what a module reads, or what a layer returns, (B, N, D)."""
+        seen.setdefault(key, []).append(values if isinstance(values, Tensor) else values[0])
+
+    with ExitStack() as hooks:
+        for block in blocks:
+            hooks.enter_context(block.register_forward_pre_hook(partial(record, STREAM)))
+        hooks.enter_context(blocks[-1].register_forward_hook(lambda module, _, output: record(STREAM, module, output)))
+        for name, module in model.named_modules() if parts else ():  # what reads heads of an attention or neurons
+            dim = input_dim(module) if f"{name}.weight" in parameters else None
+            axis = None if dim is None else axes_of(architecture, f"{name}.weight")[dim]
+            if axis is not None and axis.kind in ("heads", "hidden"):
+                hooks.enter_context(module.register_forward_pre_hook(partial(record, (axis.kind, axis.owner))))
         yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _first(output: Tensor | tuple[Tensor, ...]) -> Tensor:
-    """The residual stream of what a layer returns."""
-    return output if isinstance(output, Tensor) else output[0]
-
-
-def _recorder(
-    seen: dict[tuple[str, str], list[Tensor]], key: tuple[str, str]
-) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
-    def record(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        """Keep what the layer reads, (B, N, D)."""
-        seen.setdefault(key, []).append(inputs[0])
-
-    return record

@@ -20,15 +20,14 @@ from tests.support.command_line import ARCH, arguments, lgx, ok, refusal
 PANEL = ["depth=2,embed_dim=16,num_heads=2", "depth=3,embed_dim=24,num_heads=3"]
 TINY = [
     "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
-    f"--model.panel={json.dumps(PANEL)}",
+    f"--model.panel={json.dumps(PANEL)}", "--model.rank=4", "--model.max_size=128",
 ]  # fmt: skip
-LOW_RANK = ["--model.rank=4", "--model.max_size=128"]
 
 
 @pytest.fixture(scope="module")
 def logah(images, tmp_path_factory):
     runs = tmp_path_factory.mktemp("logah")
-    ok(lgx(*arguments("fit", "LoGAH", images, runs, *TINY, *LOW_RANK, "--name=logah")))
+    ok(lgx(*arguments("fit", "LoGAH", images, runs, *TINY, "--name=logah")))
     return runs / "test/logah/seed0"
 
 
@@ -73,12 +72,12 @@ def test_ghn3_has_as_many_parameters_as_the_released_ones(options, parameters):
 @pytest.mark.parametrize("precision", ["16-mixed", "bf16-mixed"])
 def test_logah_trains_on_a_gpu_in_low_precision(fit, precision):
     options = ["--trainer.accelerator=gpu", f"--trainer.precision={precision}"]
-    ok(fit("LoGAH", *TINY, *LOW_RANK, "--name=g", "--test_end=true", *options))
+    ok(fit("LoGAH", *TINY, "--name=g", "--test_end=true", *options))
 
 
 def test_the_residual_layout_has_its_own_method_name_and_a_panel_keeps_the_patch_size_that_it_names(fit, tmp_path):
     panel = '--model.panel=["depth=2,embed_dim=16,num_heads=2,patch_size=8"]'
-    ok(fit("LoGAH", *TINY, *LOW_RANK, panel, "--model.layout=aligned", "--name=r"))
+    ok(fit("LoGAH", *TINY, panel, "--model.layout=aligned", "--name=r"))
     rows = read_rows(tmp_path / "runs/test/r/seed0/results.csv")
     assert {row.method for row in rows} == {"logah_aligned"}
     assert "patch_size=8" in rows[0].architecture
@@ -97,7 +96,7 @@ def test_architectures_depend_only_on_seed_step_and_rank(monkeypatch):
 
 def test_a_hypernetwork_is_refused_as_classifier_and_as_teacher(fit, logah):
     best, learngene = logah / "checkpoints/best.ckpt", logah / "final.learngene.safetensors"
-    predicted = fit("LoGAH", *TINY, *LOW_RANK, f"--ckpt_path={best}", command="predict")
+    predicted = fit("LoGAH", *TINY, f"--ckpt_path={best}", command="predict")
     taught = fit("Distill", f"--model.ancestor={learngene}")
     for result, words in ((predicted, "predicts parameters, not classes"), (taught, "hypernetwork of logah")):
         assert result.code == 2
@@ -152,7 +151,7 @@ def write_set(path, *lines):
     ids=["json", "key", "images", "empty", "panel"],
 )
 def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, words):
-    sentence = refusal(fit("LoGAH", *TINY, *LOW_RANK, write_set(tmp_path / "set.jsonl", *lines), "--name=bad"))
+    sentence = refusal(fit("LoGAH", *TINY, write_set(tmp_path / "set.jsonl", *lines), "--name=bad"))
     for word in ("set.jsonl", *words):
         assert word in sentence
 
@@ -169,7 +168,7 @@ def test_a_bad_architecture_set_is_named_with_its_line(fit, tmp_path, lines, wor
     ],
 )
 def test_wrong_options_end_with_one_sentence(fit, option, words):
-    sentence = refusal(fit("LoGAH", *TINY, *LOW_RANK, "--name=bad", option))
+    sentence = refusal(fit("LoGAH", *TINY, "--name=bad", option))
     for word in words:
         assert word in sentence
 

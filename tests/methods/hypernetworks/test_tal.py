@@ -23,14 +23,10 @@ from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.functional_forward import projection_graph
 from lgx.methods import TAL
+from tests.methods.hypernetworks.test_ghn3_logah import PANEL, TINY
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.images import write_images
 
-PANEL = ["depth=2,embed_dim=16,num_heads=2", "depth=3,embed_dim=24,num_heads=3"]
-TINY = [
-    "--model.width=16", "--model.layers=1", "--model.heads=2", "--model.max_shape=[32,32,4,4]", "--model.set_size=5",
-    f"--model.panel={json.dumps(PANEL)}", "--model.rank=4", "--model.max_size=128",
-]  # fmt: skip
 SMALL = HypernetConfig(width=16, layers=2, heads=2, max_shape=(64, 64, 4, 4), num_classes=5, rank=4, max_size=256)
 VIT = parse_architecture("depth=2,embed_dim=16,num_heads=2,img_size=16,patch_size=4", num_classes=3)
 

@@ -108,7 +108,7 @@ def test_validation_stores_means_over_images_and_ties_choose_the_base():
     method, logged = object.__new__(kind), {}
     nn.Module.__init__(method)
     method.tasks, method.measure_swaps = {"a": Task("a", 3)}, True
-    method.tag, method.log, method._log_mean = lambda *_: "val", logged.__setitem__, lambda split: None
+    method.tag, method.log, method.log_averages = lambda *_: "val", logged.__setitem__, lambda split: None
     method.preferences, method.swapped_losses = [ImageSums(2, 2)], [ImageSums(3)]
     method.preferences[0].update(torch.tensor([[4.0, 1.0], [3.0, 2.0]]), 8)
     method.swapped_losses[0].update(torch.tensor([8.0, 24.0, 4.0]), 8)

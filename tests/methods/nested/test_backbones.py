@@ -1,6 +1,5 @@
 """Encoders of every size in the space of their ancestor: their scores, exports and vectors."""
 
-import csv
 import json
 import shlex
 import shutil
@@ -21,6 +20,7 @@ from lgx.commands import api
 from lgx.components.teacher import Teacher, TeacherRequest
 from lgx.errors import UserError
 from lgx.methods.nested.kept_features import KeptFeatures
+from tests.methods.nested.test_family import front_of
 from tests.planning.helpers import plan
 from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.extras import import_transformers, need_onnx
@@ -90,11 +90,6 @@ def pictures(images, ancestor, tmp_path_factory):
     given = [f"--model.ancestor={ancestor}", SIZES.replace("16", "8"), "--data.labels=false", "--name=p"]
     ok(lgx(*arguments("fit", "Backbones", images, runs, *given, "--trainer.max_epochs=2")))
     return runs / "test/p/seed0"
-
-
-def front_of(run):
-    with (run / "front.csv").open() as file:
-        return list(csv.DictReader(file))
 
 
 def vectors_of(files, model, out, *options):

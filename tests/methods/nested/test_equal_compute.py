@@ -1,12 +1,12 @@
 """The default training of a family is worth its compute: no listed size is behind a network that is trained alone."""
 
-import csv
 from math import sqrt
 from statistics import fmean
 
 import pytest
 
 from lgx.architectures import parse_architecture
+from lgx.core.rows import read_rows
 from lgx.methods.nested.sizes import default_sizes
 from tests.support.command_line import ARCH, arguments, lgx, ok
 from tests.support.images import write_images
@@ -16,9 +16,8 @@ EPOCHS = 24
 
 def scores(run):
     """Test accuracy by architecture, and the number of images."""
-    with (run / "results.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == ("test", "acc")]
-    return {row["architecture"]: float(row["value"]) for row in rows}, int(rows[0]["n"])
+    rows = [row for row in read_rows(run / "results.csv") if (row.split, row.metric) == ("test", "acc")]
+    return {row.architecture: row.value for row in rows}, rows[0].n
 
 
 @pytest.mark.slow

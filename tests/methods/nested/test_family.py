@@ -1,7 +1,6 @@
 """Families of finished networks: their scores, and the choice of a network."""
 
 import csv
-import json
 import re
 import shutil
 from statistics import fmean
@@ -15,6 +14,7 @@ from lgx.architectures import ViTArchitecture
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
+from lgx.core.rows import read_rows
 from lgx.initialization.sizing import enough, parse_budgets
 from lgx.methods.nested.front import size_grid
 from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, slice_text
@@ -24,8 +24,7 @@ from tests.support.command_line import arguments, lgx, ok
 from tests.support.extras import need_onnx
 from tests.support.images import CLASSES
 
-SIZES_OF_RUN = ("depth=2", "depth=1,embed_dim=8,mlp_ratio=2")
-SIZES = f"--model.sizes={json.dumps(SIZES_OF_RUN)}"
+SIZES = '--model.sizes=["depth=2","depth=1,embed_dim=8,mlp_ratio=2"]'
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +104,9 @@ def test_a_budget_gives_the_best_in_validation_and_of_equal_ones_the_smallest(fa
 
 
 def test_the_last_validation_and_the_test_are_averages_over_the_listed_sizes(family):
-    with (family / "results.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["metric"] == "acc" and row["epochs"] == "3"]
-    tested = [float(row["value"]) for row in rows if row["split"] == "test"]
-    assert len(tested) == 3  # with the ancestor
-    validated = [float(row["value"]) for row in rows if row["split"] == "val"]
+    rows = [row for row in read_rows(family / "results.csv") if (row.metric, row.epochs) == ("acc", 3)]
+    assert sum(row.split == "test" for row in rows) == 3  # with the ancestor
+    validated = [row.value for row in rows if row.split == "val"]
     assert Learngene.load(family / f"final{SUFFIX}").metrics == {"val/acc": pytest.approx(fmean(validated))}
 
 
@@ -167,8 +164,8 @@ def test_a_test_of_an_untrained_size_changes_no_average_of_a_comparison(family, 
     after = compare_files([own / "results.csv"], Options())
     scores = {(row.architecture, row.value) for row in after.rows if row.method == "family"}
     assert scores == {(row.architecture, row.value) for row in before.rows}
-    with (own / "results.csv").open() as file:
-        tested = {(row["method"], row["architecture"][:7]) for row in csv.DictReader(file) if row["split"] == "test"}
+    rows = read_rows(own / "results.csv")
+    tested = {(row.method, row.architecture[:7]) for row in rows if row.split == "test"}
     assert tested == {
         ("family", "depth=4"),
         ("family", "depth=2"),

@@ -1,6 +1,5 @@
 """The training of families: updates, budgets, front, and what is refused."""
 
-import csv
 import json
 from collections import Counter
 from contextlib import nullcontext
@@ -23,21 +22,15 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import architecture_of
 from lgx.components.metrics import metrics_for
 from lgx.core.batch import Batch
+from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.initialization import Front
 from lgx.methods import Family
 from lgx.methods.nested.front import best_of, knee, measured_front
 from lgx.methods.nested.shares import EqualCompute
 from lgx.methods.nested.slicing import sliced
+from tests.methods.nested.test_family import SIZES, front_of
 from tests.support.command_line import arguments, lgx, ok
-
-SIZES_OF_RUN = ("depth=2", "depth=1,embed_dim=8,mlp_ratio=2")
-SIZES = f"--model.sizes={json.dumps(SIZES_OF_RUN)}"
-
-
-def front_of(run):
-    with (run / "front.csv").open() as file:
-        return list(csv.DictReader(file))
 
 
 def made(ancestor, sizes=("depth=2", "depth=1,embed_dim=8"), **options):
@@ -132,8 +125,7 @@ def test_a_run_with_a_budget_validates_its_last_weights_and_says_what_ends_it_ea
     done = ok(lgx(*given, "--model.compute=4", f"--trainer.max_epochs={limit}"))
     run = tmp_path / "test/b/seed0"
     epochs = json.loads((run / "summary.json").read_text())["epochs"]
-    with (run / "results.csv").open() as file:
-        validated = {int(row["epochs"]) for row in csv.DictReader(file) if row["split"] == "val"}
+    validated = {row.epochs for row in read_rows(run / "results.csv") if row.split == "val"}
     if limit > 0:
         assert epochs == limit
         assert "length " in done.out
@@ -176,13 +168,12 @@ def test_the_error_of_the_best_score_counts_each_image_once(ancestor, images, tm
     given = arguments("fit", "Family", images, tmp_path, f"--model.ancestor={ancestor}", SIZES)
     assert lgx(*given, "--name=balanced", "--data.balanced=true", "--trainer.max_epochs=1").code == 0
     run = tmp_path / "test/balanced/seed0"
-    with (run / "results.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if (row["split"], row["metric"]) == ("val", "balanced_acc")]
-    scores = [float(row["value"]) for row in rows]
+    measured = read_rows(run / "results.csv")
+    rows = [row for row in measured if (row.split, row.metric) == ("val", "balanced_acc")]
     states = load_checkpoint(run / "checkpoints/last.ckpt")["callbacks"].values()
     (state,) = (state for state in states if "best_error" in state)
-    assert [state["examples"]] * 3 == [int(row["n"]) for row in rows] == [9, 9, 9]
-    assert 0 < state["best_error"] == pytest.approx(fmean((score * (1 - score) / 9) ** 0.5 for score in scores))
+    assert [state["examples"]] * 3 == [row.n for row in rows] == [9, 9, 9]
+    assert 0 < state["best_error"] == pytest.approx(fmean((row.value * (1 - row.value) / 9) ** 0.5 for row in rows))
 
 
 def test_the_head_follows_the_names_of_the_classes(ancestor, images, tmp_path):
