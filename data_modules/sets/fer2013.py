@@ -2,7 +2,6 @@
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -27,16 +26,11 @@ class FER2013(OfficialData):
 
     def open(self, folder: Path, split: Split) -> LabeledImages:
         """Read the table; torchvision's reader cannot tell PublicTest from PrivateTest."""
-        return LabeledImages(*_read_table(folder / "fer2013/fer2013.csv", split), f"{self.info.name} {split}")
-
-
-def _read_table(path: Path, split: Split) -> tuple[list[tuple[Any, int]], list[int]]:
-    usage = {"train": "Training", "val": "PublicTest", "test": "PrivateTest"}[split]
-    labels = []
-    pixels = []
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row["Usage"] == usage:
-                labels.append(int(row["emotion"]))
-                pixels.append(np.array(row["pixels"].split(), np.uint8).reshape(48, 48))
-    return [(Image.fromarray(p), label) for p, label in zip(pixels, labels, strict=True)], labels
+        usage = {"train": "Training", "val": "PublicTest", "test": "PrivateTest"}[split]
+        images = []
+        with (folder / "fer2013/fer2013.csv").open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                if row["Usage"] == usage:
+                    pixels = np.array(row["pixels"].split(), np.uint8).reshape(48, 48)
+                    images.append((Image.fromarray(pixels), int(row["emotion"])))
+        return LabeledImages(images, [label for _, label in images], f"{self.info.name} {split}")

@@ -70,10 +70,5 @@ class HAM10000(OfficialData):
 
     @functools.cached_property
     def _rows(self) -> list[dict[str, str]]:
-        path = _table(self.folder)
-        assert path is not None
+        path = next(self.folder / name for name in TABLES if (self.folder / name).is_file())
         return [row for _, row in table_records(path, ("image_id", "lesion_id", "dx"))]
-
-
-def _table(folder: Path) -> Path | None:
-    return next((folder / name for name in TABLES if (folder / name).is_file()), None)

@@ -6,7 +6,6 @@ from typing import Any, cast
 import torch
 
 from lgx.architectures import Architecture
-from lgx.architectures.cost import cost_of
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
 from lgx.artifacts.sources import is_learngene
 from lgx.errors import UserError
@@ -77,19 +76,13 @@ def best_member(initializer: Initializer, front: Front, arch: str | None, budget
     wanted = initializer.named_size(arch, None) if arch else None
     fixed = [part.partition("=")[0].strip() for part in arch.split(",") if "=" in part] if arch else []
     stopwatch = Stopwatch(1, "cuda" if torch.cuda.is_available() else "cpu")
-
-    def value(size: Architecture, budget: Budget) -> float:
-        if budget.quantity == "latency":
-            return stopwatch.measure(size)
-        return cost_of(size).parameters if budget.quantity == "params" else cost_of(size).macs
-
     of_form = [size for size in front.scores if all(getattr(size, key) == getattr(wanted, key) for key in fixed)]
     of_form = of_form if fixed or wanted is None else [size for size in of_form if size == wanted]
     if not of_form:
         raise UserError(f"--arch {arch}: this size was not measured; leave out the budget, or choose another size")
-    fitting = [size for size in of_form if all(value(size, budget) <= budget.limit for budget in budgets)]
+    fitting = [size for size in of_form if all(stopwatch.taken(size, budget) <= budget.limit for budget in budgets)]
     if not fitting:
-        least = [enough(b.quantity, min(value(size, b) for size in of_form)) for b in budgets]
+        least = [enough(b.quantity, min(stopwatch.taken(size, b) for size in of_form)) for b in budgets]
         raise UserError(
             f"{limits}: the smallest measured network takes {' and '.join(least)}; raise the budget, or name a "
             "smaller network with --arch"

@@ -116,6 +116,8 @@ def _say_unread(unread: Sequence[tuple[str, str]], count: int) -> None:
 
 def _write(out: Path, answers: "Iterator[Answers]", task: "Task", true: Mapping[str, str]) -> str:
     """Write the predictions as a table, and return how many there are; ``true``: the known classes by name."""
+    from lgx.core.predictions import prediction_cells
+
     count = correct = labeled = 0
     # A file name that is not valid UTF-8 is written byte for byte.
     with (
@@ -125,7 +127,8 @@ def _write(out: Path, answers: "Iterator[Answers]", task: "Task", true: Mapping[
         writer = csv.writer(file)
         writer.writerow(in_cells(_header(task, bool(true))))
         for names, logits in answers:
-            for name, row in zip(names, _cells(logits, task), strict=True):
+            cells = prediction_cells(logits, task.class_names, task.kind == "multilabel")
+            for name, row in zip(names, cells, strict=True):
                 writer.writerow(in_cells([name, *row, *([true.get(str(name), "")] if true else [])]))
                 labeled += name in true
                 correct += name in true and row[1] == true[str(name)]
@@ -236,19 +239,6 @@ def _is_table(file: Path, task: "Task") -> bool:
     cells = next(csv.reader([first_line(file)]), [])
     expected = _header(task, "true_name" in cells)
     return cells[:1] in (["file"], ["row"]) and cells[1:] == in_cells(expected[1:])
-
-
-def _cells(logits: "Tensor", task: "Task") -> Iterator[Sequence[object]]:
-    """Cells of each image, given the logits of a batch, (B, K)."""
-    from lgx.core.predictions import predicted_classes
-
-    if task.kind == "multilabel":
-        yield from ([f"{value:.6f}" for value in row] for row in logits.sigmoid().tolist())
-        return
-    labels = predicted_classes(logits)
-    probabilities = logits.softmax(dim=-1).gather(1, labels[:, None])
-    for label, value in zip(labels.tolist(), probabilities.flatten().tolist(), strict=True):
-        yield label, task.class_names[label] if task.class_names else "", f"{value:.6f}"
 
 
 def _batches(files: Mapping[str, Path], task: "Task", size: int) -> Iterator[list[tuple[str, "Tensor | str"]]]:

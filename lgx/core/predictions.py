@@ -1,5 +1,7 @@
 """From logits to classes: the one rule of tests, predictions, exports and comparisons."""
 
+from collections.abc import Iterator, Sequence
+
 from torch import Tensor
 
 
@@ -26,3 +28,20 @@ def top_classes(logits: Tensor, count: int) -> Tensor:
         Class indices, (B, count); the first column is :func:`predicted_classes`.
     """
     return logits.argsort(dim=1, descending=True, stable=True)[:, :count]  # topk orders equal logits arbitrarily
+
+
+def prediction_cells(logits: Tensor, names: Sequence[str], several: bool) -> Iterator[Sequence[object]]:
+    """Cells of each example in a table: class, name and probability, or the probability of every label.
+
+    Args:
+        logits: (B, K).
+        names: Names of the classes; empty if unknown.
+        several: Whether an example may have several labels.
+    """
+    if several:
+        yield from ([f"{value:.6f}" for value in row] for row in logits.sigmoid().tolist())
+        return
+    labels = predicted_classes(logits)
+    probabilities = logits.softmax(dim=1).gather(1, labels[:, None])
+    for label, value in zip(labels.tolist(), probabilities.flatten().tolist(), strict=True):
+        yield [label, names[label] if names else "", f"{value:.6f}"]

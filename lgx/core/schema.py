@@ -2,7 +2,7 @@
 
 import reprlib
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lgx.errors import UserError
@@ -93,6 +93,18 @@ def check_fields(values: Any, fields: Mapping[str, Field], location: str, comple
         if key in values and not field.holds(values[key]):
             raise UserError(f"{location}: {key} is {shortened(values[key])}, expected {field.words}")
     return values
+
+
+def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """All values with their keys as the command line spells them."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from all_values(inner, place if key == "init_args" else f"{place}.{key}" if place else str(key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from all_values(inner, place)
+    else:
+        yield place, value
 
 
 def check_option(option: str, value: float, holds: bool, words: str) -> None:

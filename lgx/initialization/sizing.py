@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -128,6 +128,12 @@ class Stopwatch:
             images = torch.zeros(self.batch, *example.shape[1:], dtype=example.dtype, device=self.device)
             self.measured[network] = seconds_of_pass(model, images)
         return self.measured[network]
+
+    def taken(self, network: Any, budget: Budget) -> float:
+        """What an architecture, or what is counted and timed like one, takes of a budget."""
+        if budget.quantity == "latency":
+            return self.measure(network)
+        return cost_of(network).parameters if budget.quantity == "params" else cost_of(network).macs
 
     def parts(self, sizes: Sizes, embed_dim: int, mlp_ratio: float) -> tuple[float, float]:
         """Seconds outside the layers, and of one layer: measured with one and with three layers."""

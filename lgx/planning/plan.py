@@ -170,7 +170,7 @@ class Plan:
         derived = ("effective_batch", "epochs", "samples_per_epoch", "samples")
         values["steps"] |= {name: getattr(steps, name) for name in derived}
         values["memory"]["total"] = self.memory.total
-        values["flops"] |= {"example": self.flops.example, "total": self.total_flops}
+        values["flops"]["total"] = self.total_flops
         values["hours"] = self.hours
         return values
 
@@ -200,7 +200,8 @@ def plan_of(run: Configured) -> Plan:
     with without_weights():
         parameters, flops, memory, problems = _counted(method, steps, precision)
     state = memory.optimizer
-    weights = list(method.network.state_dict().values())
+    weights = method.network.state_dict()
+    learngene = method.learngene(weights)
     if sharded:
         shares = {"weights": memory.weights // processes, "gradients": memory.gradients // processes}
         memory = replace(memory, **shares, optimizer=None if state is None else state // processes)
@@ -218,8 +219,8 @@ def plan_of(run: Configured) -> Plan:
         parameters=parameters,
         flops=flops,
         memory=memory,
-        checkpoint_bytes=stored(weights) + (0 if run.checkpoint.save_weights_only else state or 0),
-        learngene_bytes=_learngene_bytes(method),
+        checkpoint_bytes=stored([*weights.values()]) + (0 if run.checkpoint.save_weights_only else state or 0),
+        learngene_bytes=sum(tensor.nbytes for tensor in learngene.tensors.values()) if learngene else None,
         throughput=options.tflops * 1e12 * options.mfu / flops.example if options.tflops else options.throughput,
         notes=(*_notes(run, sources, sharded), *problems),
     )
@@ -323,12 +324,6 @@ def _counted(method: Method, steps: Steps, precision: Precision) -> tuple[Parame
     buckets = sum(p.nbytes for p in trained)
     memory = Memory(held(network), teacher, most.gradients, state, buckets, round(most.saved))
     return parameters, Flops(flops / steps.batch, of_teacher), memory, problems
-
-
-def _learngene_bytes(method: Method) -> int | None:
-    """Bytes of the learngene; None without one, or if training determines its size."""
-    learngene = method.learngene(method.network.state_dict())
-    return sum(tensor.nbytes for tensor in learngene.tensors.values()) if learngene else None
 
 
 def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str]:

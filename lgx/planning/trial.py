@@ -22,7 +22,6 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from lgx.core.batch import Batch
 from lgx.core.flops import flop_counter
-from lgx.core.task import Task
 from lgx.errors import UserError
 from lgx.methods.base import Method
 from lgx.training.step_flops import Estimate, Size, size_of
@@ -99,7 +98,7 @@ class Trial:
 
     def __init__(self, method: Method, trainer: Any, batch_size: int, precision: Precision) -> None:
         self.method, self.trainer, self.batch_size, self.precision = method, trainer, batch_size, precision
-        self.task = largest_task(method)
+        self.task = max(method.tasks.values(), key=lambda task: task.num_classes)
         self.needs_values = 0
         self._batch_idx = 0
         self._is_short = False
@@ -197,11 +196,6 @@ def _error(sizes: Sequence[Size], chosen: Any) -> float:
     estimate = Estimate(sizes, flops)
     rest = np.array([value - estimate.of(size) for size, value in zip(sizes, flops, strict=True)])
     return float(np.sqrt(np.mean(rest**2) / max(1, len(flops) - 3)) / np.mean(flops))
-
-
-def largest_task(method: Method) -> Task:
-    """The task with the most classes."""
-    return max(method.tasks.values(), key=lambda task: task.num_classes)
 
 
 def stored(tensors: Sequence[Tensor]) -> int:

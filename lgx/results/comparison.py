@@ -69,9 +69,7 @@ class Comparison:
         """The tables and their text in Markdown."""
         return to_markdown_page(self.report)
 
-    def _repr_markdown_(self) -> str:
-        """The text for a notebook."""
-        return self.to_markdown()
+    _repr_markdown_ = to_markdown  # a notebook shows it
 
 
 def compare(
@@ -115,7 +113,10 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         metric, fair_notes = fair_metric(merged.rows, merged.folders)
         options = replace(options, metric=metric)
     of_split = _of_split(merged.rows, options)
-    shown, notes = _of_whole_runs(of_split, merged.rows, options)
+    shown, notes = last_epochs(of_split, options.epochs)
+    if split == "test":
+        shown, earlier = count_whole_runs(shown, merged.rows, options.epochs)
+        notes += earlier
     names = names_of_runs(shown)
     merged = replace(merged, rows=_named(merged.rows, names))
     of_split = _chosen(_named(of_split, names), options)
@@ -133,15 +134,6 @@ def compare_files(files: Sequence[Path], options: Options) -> Comparison:
         sections.append(cost_section(costs))
     introduction = [_overview(shown), *merged.notes, *fair_notes, *notes, *_left_out(merged.rows, shown, options)]
     return Comparison(options, merged, of_split, shown, Report(_TITLE, introduction, sections), curves)
-
-
-def _of_whole_runs(of_split: Sequence[Row], every: Sequence[Row], options: Options) -> tuple[list[Row], list[str]]:
-    """The rows of untrained networks and of the last epochs, and notes on the others."""
-    shown, notes = last_epochs(of_split, options.epochs)
-    if options.split == "test":
-        shown, earlier = count_whole_runs(shown, every, options.epochs)
-        notes += earlier
-    return shown, notes
 
 
 def _named(rows: Iterable[Row], names: Mapping[tuple[str, str], str]) -> list[Row]:

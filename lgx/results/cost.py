@@ -5,9 +5,9 @@ they read. So a file that was replaced afterwards is not mistaken for it, and on
 its content.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 
 from lgx.architectures.cost import cost_of
@@ -30,21 +30,13 @@ _File = tuple[str, str]
 """The name under which a file of weights was read, and its digest."""
 
 
-class _Weights:
-    """Files of weights in folders, by their digests.
+_Weights = Callable[[], Mapping[str, Path]]
+"""Files of weights in the folders of the compared runs, by their digests; called if one is not at its recorded path."""
 
-    Args:
-        folders: Folders of the compared runs.
-    """
 
-    def __init__(self, folders: Iterable[Path]) -> None:
-        self.folders = folders
-
-    @cached_property
-    def by_digest(self) -> dict[str, Path]:
-        """All files, read once and only if one is not at its recorded path."""
-        files = (file for folder in self.folders for file in sorted(folder.rglob("*")))
-        return {digest_of(file): file for file in files if file.suffix in WEIGHTS_SUFFIXES}
+def _by_digest(folders: Iterable[Path]) -> dict[str, Path]:
+    files = (file for folder in folders for file in sorted(folder.rglob("*")))
+    return {digest_of(file): file for file in files if file.suffix in WEIGHTS_SUFFIXES}
 
 
 @dataclass(frozen=True)
@@ -101,7 +93,7 @@ def method_costs(
         )
     absent = len({row.run for row in rows} - records.keys())
     notes = [f"{absent} run(s) have no {CONFIG} beside their results: their cost is left out."] if absent else []
-    weights = _Weights(folders.values())
+    weights = cache(lambda: _by_digest(folders.values()))
     return [_cost(method, runs, weights) for method, runs in chosen.items()], notes
 
 
@@ -160,7 +152,7 @@ def _origins(name: str, digest: str, weights: _Weights) -> Sequence[RunRecord | 
     if file is None and is_remote(name) and not is_learngene(name):
         return []
     if file is None or digest_of(file) != digest:
-        file = weights.by_digest.get(digest)
+        file = weights().get(digest)
     if file is None:
         raise UserError(f"{name}: not the file that was read")
     for folder in file.parents[:2]:
@@ -186,7 +178,7 @@ def _stored_by_start(run: RunRecord, weights: _Weights) -> tuple[str, int | None
     arguments = dict(start.arguments)
     for name, digest in start.digests.items():
         if name in arguments and not Path(str(arguments[name])).exists():
-            arguments[name] = str(weights.by_digest.get(digest, arguments[name]))
+            arguments[name] = str(weights().get(digest, arguments[name]))
     try:
         return source, start.kind(**kept_arguments(arguments)).stored_parameters if start.kind else None
     except (UserError, TypeError):

@@ -10,9 +10,9 @@ from lgx.core.readable import in_words as in_words
 from lgx.core.readable import is_share as is_share
 from lgx.core.readable import lower_is_better as lower_is_better
 from lgx.core.rows import CLASS_TABLE, Row
-from lgx.core.task import PERPLEXITY
+from lgx.core.task import BALANCED, PERPLEXITY
 
-ACCURACY, BALANCED = "acc", "balanced_acc"
+ACCURACY = "acc"
 _UNEVEN = 1.2
 """Classes are uneven if always predicting the largest one gives this many times chance."""
 
@@ -61,17 +61,12 @@ def fair_metric(rows: Sequence[Row], folders: Mapping[str, Path]) -> tuple[str, 
 
 
 def _largest(table: Path) -> str:
-    """The largest class and its share, if classes are uneven: ``pneumonia 62.5 %``; otherwise empty."""
-    counts = examples_of(table)
+    """The largest class and its share, if classes are uneven: ``pneumonia 62.5 %``; else, or without a file, empty."""
+    counts: dict[str, int] = {}
+    with suppress(OSError, ValueError, KeyError), table.open(encoding="utf-8", newline="") as file:
+        counts = {from_cell(row["class"]): int(row["examples"]) for row in csv.DictReader(file)}
     total = sum(counts.values())
     name = max(counts, key=lambda name: counts[name], default="")
     if not total or counts[name] * len(counts) < _UNEVEN * total:
         return ""
     return f"{clipped(name)} {100 * counts[name] / total:.1f} %"
-
-
-def examples_of(table: Path) -> dict[str, int]:
-    """Examples of each class in a test, from the file beside its rows; empty without a file."""
-    with suppress(OSError, ValueError, KeyError), table.open(encoding="utf-8", newline="") as file:
-        return {from_cell(row["class"]): int(row["examples"]) for row in csv.DictReader(file)}
-    return {}

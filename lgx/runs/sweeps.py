@@ -14,7 +14,7 @@ import yaml
 
 from lgx.core.names import check_label, check_name
 from lgx.core.rows import read_rows
-from lgx.core.schema import LINE, MAPPING, Field, check_fields, mapping_of, one_of, shortened
+from lgx.core.schema import LINE, MAPPING, Field, all_values, check_fields, mapping_of, one_of, shortened
 from lgx.core.seed import check_seed
 from lgx.errors import UserError
 from lgx.host.safety import read_yaml
@@ -192,17 +192,10 @@ def _combinations(matrix: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict
 def needed_files(sweep: Sweep, spec: RunSpec) -> dict[str, str]:
     """The files and folders of other runs that a run's options name: each -> folder of the run that writes it."""
     folders = {other.folder for other in sweep.runs} - {spec.folder}
-    texts = [part for text in texts_in(spec.options) for part in (text, *re.split("[:,]", text))]  # hf:FOLDER,depth=6
+    given = [value for _, value in all_values(spec.options) if isinstance(value, str)]
+    texts = [part for text in given for part in (text, *re.split("[:,]", text))]  # hf:FOLDER,depth=6
     places = [(text, str(place)) for text in texts for place in (Path(text), *Path(text).parents)]
     return {text: place for text, place in places if place in folders}
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """All texts of options, also those in lists and mappings."""
-    if isinstance(value, str):
-        yield value
-    for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        yield from texts_in(part)
 
 
 def needed_runs(sweep: Sweep) -> dict[str, set[str]]:

@@ -20,6 +20,7 @@ from lgx.artifacts.checkpoints import LAST
 from lgx.core.provenance import commit
 from lgx.core.readable import lower_is_better
 from lgx.core.rows import keep_rows
+from lgx.core.schema import all_values
 from lgx.errors import Preempted, UserError
 from lgx.host.extras import EXTRAS
 from lgx.host.failures import blame, reason_of, refused_by_lightning, worker_was_killed
@@ -33,7 +34,6 @@ from lgx.training.callbacks.results import SaveConfig
 from lgx.training.callbacks.run_weights import RunWeights
 from lgx.training.configuration import (
     REFUSED,
-    all_values,
     configuration_text,
     instantiate,
     make_parser,

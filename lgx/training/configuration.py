@@ -1,7 +1,7 @@
 """Parse the configuration of a training command, and build the objects that it describes."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib import resources
@@ -21,6 +21,7 @@ from data_modules import TaskDataModule  # the import registers the short names 
 from lgx.components.features import ProbeName
 from lgx.components.optim import length_argument
 from lgx.core.names import check_line, check_name
+from lgx.core.schema import all_values
 from lgx.core.seed import check_seed, seed_of
 from lgx.errors import UserError
 from lgx.host.failures import blame
@@ -232,15 +233,3 @@ def _check_values(config: Namespace) -> None:
             check_name(value, place)
         elif place.startswith("model.scheduler.") and type(value) is int and value < 1 and "last_epoch" not in place:
             raise UserError(f"{place}: expected at least 1 update, got {value}")
-
-
-def all_values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """All values with their keys as the command line spells them."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from all_values(inner, place if key == "init_args" else f"{place}.{key}" if place else str(key))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from all_values(inner, place)
-    else:
-        yield place, value

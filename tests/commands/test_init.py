@@ -111,16 +111,6 @@ def test_a_mistake_ends_with_one_sentence_and_writes_no_file(sws, tmp_path, opti
     assert list(tmp_path.iterdir()) == []
 
 
-def test_init_does_not_replace_foreign_folders_or_the_current_one(tmp_path, monkeypatch):
-    (tmp_path / "mine").mkdir()
-    for name in ("config.json", "gold.txt"):
-        (tmp_path / "mine" / name).write_text("{}")
-    monkeypatch.chdir(tmp_path / "mine")
-    for out in (".", "..", str(tmp_path / "mine"), str(tmp_path)):
-        assert "which does not belong to a model folder" in refusal(lgx("init", "--arch", ARCH, "--out", out))
-    assert (tmp_path / "mine" / "gold.txt").exists()
-
-
 def test_init_reaches_every_option_of_an_initializer(sws, ancestor, tmp_path):
     learngene, five = sws / "final.learngene.safetensors", ARCH.replace("depth=4", "depth=3")
     base = ["init", "--arch", five, "--out", tmp_path / "m", "--source"]

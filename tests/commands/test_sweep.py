@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lgx.core.rows import read_rows
-from tests.support.command_line import lgx, ok, refusal
+from tests.support.command_line import lgx, ok, refusal, wait_until
 from tests.support.forks import is_locked
 from tests.support.sweeps import config_of, write_sweep
 
@@ -40,13 +40,6 @@ def start(command):
     )
 
 
-def wait_for(path):
-    deadline = time.monotonic() + 100
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        time.sleep(0.05)
-
-
 @pytest.mark.slow
 def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
     learngene = "{runs}/ancestor/seed{seed}/final.learngene.safetensors"
@@ -57,7 +50,7 @@ def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
     )
     killed = start(command)
     log = tmp_path / "runs/s/jobs/ancestor/seed0.log"
-    wait_for(tmp_path / "runs/s/ancestor/.seed0.lock")
+    wait_until((tmp_path / "runs/s/ancestor/.seed0.lock").exists, 100, "the ancestor starts")
     killed.kill()
     killed.wait()
     again = ok(lgx(*command))
@@ -73,7 +66,7 @@ def test_after_kill_9_the_same_command_waits_for_the_runs(sweep_file, tmp_path):
 def test_ctrl_c_stops_the_runs_with_one_message(sweep_file, tmp_path):
     command = sweep_file({"name": "long", "config": "fit.yaml", "options": {"trainer.max_epochs": 100000}})
     controller = start(command)
-    wait_for(tmp_path / "runs/s/long/seed0/checkpoints/last.ckpt")
+    wait_until((tmp_path / "runs/s/long/seed0/checkpoints/last.ckpt").exists, 100, "the run saves a checkpoint")
     for _ in range(10):  # an impatient user
         os.killpg(controller.pid, signal.SIGINT)
         time.sleep(0.05)

@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 
 import lgx
 from lgx.commands import int8
-from lgx.commands.predict import _cells
 from lgx.components.metrics import agreement_with, metrics_for, update_metrics
 from lgx.core.batch import Batch
-from lgx.core.predictions import top_classes
+from lgx.core.predictions import prediction_cells, top_classes
 from lgx.core.provenance import commit, config_hash
 from lgx.core.rows import Row, read_rows, write_rows
 from lgx.core.task import Task
 from lgx.errors import UserError
-from lgx.training.callbacks.results import _of_classes
 
 ROW = Row("sws", "6-Small", "dtd", "test", 1, "acc", 0.5, 0, 10, "runs/a/seed0")
 
@@ -66,8 +64,7 @@ def test_ties_go_to_the_first_class(monkeypatch, tmp_path):
     right, predicted, _ = metrics["counts"].compute().unbind(dim=1)
     assert torch.equal(right, predicted)
     assert metrics["confusion"].compute().trace() == 64
-    assert [label for label, *_ in _cells(logits, TASK)] == first.tolist()
-    assert [row[0] for row in _of_classes(logits, [], [])] == ["class", *first.tolist()]
+    assert [label for label, *_ in prediction_cells(logits, (), several=False)] == first.tolist()
     assert agreement_with(logits, torch.nn.functional.one_hot(first, 30).float())[1].all()
     assert top_classes(logits, 5).tolist() == [row[:5] for row in order]
     monkeypatch.setattr(int8, "run_onnx", lambda file: (lambda inputs: logits, {}))

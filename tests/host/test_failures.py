@@ -52,13 +52,9 @@ def test_only_failures_of_the_system_are_described(monkeypatch, error, words):
     assert (result.code, result.sentence) == (1, f"lgx fit: {found}")
 
 
-def full_disk(path):
-    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-
-
 def test_a_full_disk_is_named_behind_the_loggers_message():
     hidden = ValueError("\n you tried to log nan which is currently not supported. Try a dict or a scalar/tensor.")
-    hidden.__cause__ = full_disk("runs/events.out")
+    hidden.__cause__ = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/events.out")
     assert describe(hidden).startswith("runs/events.out: No space left on device; free some space")
 
 

@@ -11,7 +11,6 @@ from lgx.runs.executors import Failure, Submission
 from lgx.runs.jobs import mark_finished
 from lgx.runs.scheduler import Pool, run_sweep, sweep_jobs
 from lgx.runs.sweeps import load_sweep, pending_runs
-from tests.support.command_line import lgx
 
 
 class FakeExecutor:
@@ -104,11 +103,3 @@ def test_only_the_dependents_of_a_failed_run_are_skipped(chain, tmp_path, capsys
     assert [name for what, name in again.events if what == "start"] == [
         "ancestor seed 0", "sws seed 0", "sws-ft seed 0",
     ]  # fmt: skip
-
-
-def test_runs_that_need_each_other_are_refused(tmp_path):
-    runs = [
-        {"name": name, "config": "c", "options": {"x": f"{{runs}}/{other}/seed0/f"}} for name, other in ("ab", "ba")
-    ]
-    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"experiment": "e", "seeds": [0], "runs": runs}))
-    assert "in a cycle" in lgx("sweep", tmp_path / "s.yaml").sentence

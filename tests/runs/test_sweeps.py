@@ -107,6 +107,10 @@ def test_options_become_text_that_the_command_line_reads_back(tmp_path, value, t
             "run 'x': model.label: expected letters, digits and underscores, got 'l_0.5'",
         ),
         ({"runs": [{"name": "x", "config": "c"}, {"name": "x", "config": "c"}]}, "different names"),
+        (
+            {"runs": [{"name": a, "config": "c", "options": {"x": f"{{runs}}/{b}/seed0/f"}} for a, b in ("xy", "yx")]},
+            "in a cycle",
+        ),
     ],
 )
 def test_a_wrong_value_in_a_sweep_file_is_named(tmp_path, change, words):

@@ -10,9 +10,7 @@ MERGES = ["t h", "th e", "Ġ the"]
 SIZE = 256 + 3 + 1
 
 
-def write_vocabulary(
-    folder: Path, merges: tuple[str, ...] = tuple(MERGES), names=("encoder.json", "vocab.bpe"), size: int = SIZE
-) -> Path:
+def write_vocabulary(folder: Path, names=("encoder.json", "vocab.bpe"), size: int = SIZE) -> Path:
     """All bytes, some merges, unused tokens up to ``size``, end of text."""
     from tokenizers.pre_tokenizers import ByteLevel
 
@@ -20,7 +18,7 @@ def write_vocabulary(
     unused = [f"unused{k}" for k in range(size - SIZE)]
     tokens = [*sorted(ByteLevel.alphabet()), *(merge.replace(" ", "") for merge in MERGES), *unused, END]
     (folder / names[0]).write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
-    (folder / names[1]).write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
+    (folder / names[1]).write_text("\n".join(["#version: 0.2", *MERGES, ""]), encoding="utf-8")
     return folder
 
 

@@ -1,6 +1,5 @@
 """A run folder is claimed by one process at a time, replaced only on request, and may be a symbolic link."""
 
-import hashlib
 import shutil
 from pathlib import Path
 
@@ -11,10 +10,9 @@ from tests.support.command_line import arguments, lgx, ok, refusal
 from tests.support.forks import held_elsewhere
 
 
-def contents(folder: Path) -> dict[str, str]:
-    """Digest of every file below a folder."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Every file below a folder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,9 @@ MISTAKES = {
     "--trainer.callbacks+=ModelCheckpoint --trainer.callbacks.filename=../../../evil": (
         "trainer.callbacks.filename: '../../../evil' is not the name of a subfolder"
     ),
+    "--trainer.callbacks+=StochasticWeightAveraging --trainer.callbacks.swa_lrs=0.01": "give EMAWeightAveraging",
+    "--model.scheduler=StepLR --model.scheduler.step_size=0": "expected at least 1 update",
+    "--model.scheduler=LRScheduler": "is only the base class",
     "--model.optimizer.lr=nan": "model.optimizer.lr: Expected a <class 'float'>, got nan",
     "--early_stop=0": "early_stop: Not of type PositiveInt",
     "--data.root=/nowhere/at/all": "/nowhere/at/all",
@@ -51,6 +54,7 @@ MISTAKES = {
 LATER = {
     "--model.arch=depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=32": "img_size=16",
     "--model=SWS --model.stages=[2,2] --model.ancestor=none.safetensors": "none.safetensors: no such file",
+    "--model.scheduler=OneCycleLR --model.scheduler.max_lr=0.1 --model.layer_decay=0.5": "OneCycleLR sets one rate",
     "--data.batch_size=1000": "48",
     "--data.batch_size=5 --model.mixup=0.8": "even",
 }

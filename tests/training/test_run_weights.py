@@ -15,7 +15,7 @@ from lgx.results.model_facts import model_facts
 from lgx.runs.jobs import Job
 from lgx.runs.scheduler import run_rows
 from lgx.training.callbacks.run_weights import BestCheckpoint
-from tests.support.command_line import lgx, ok, refusal
+from tests.support.command_line import lgx, ok
 
 CONSTANT = ["--name=c", "--model.scheduler=null", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
 ENDS = ["--name=e", "--model.optimizer.lr=0.02", "--trainer.max_epochs=6", "--test_end"]
@@ -83,11 +83,6 @@ def test_tests_of_the_same_weights_have_the_epochs_that_trained_these_weights(we
     rows = read_rows(folder / "results.csv")
     (tested,) = {r.value for r in rows if (r.split, r.metric, r.epochs) == ("test", "acc", 1)}
     assert [f["acc (%), test split"] for f in facts] == pytest.approx([100 * tested] * 2, abs=1e-3)
-
-
-def test_an_average_that_cannot_resume_is_refused(fit):
-    words = ["--trainer.callbacks+=StochasticWeightAveraging", "--trainer.callbacks.swa_lrs=0.01"]
-    assert "give EMAWeightAveraging" in refusal(fit("Ancestor", "--name=a", *words))
 
 
 def test_the_last_weights_of_an_ended_schedule_need_no_validation_and_get_no_score_of_others(fit, tmp_path):

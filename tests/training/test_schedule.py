@@ -10,7 +10,7 @@ from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.components.optim import make_scheduler
 from lgx.errors import UserError
 from lgx.training.configuration import instantiate, make_parser, parse_configuration
-from tests.support.command_line import arguments, ok, refusal
+from tests.support.command_line import arguments, ok
 
 
 def test_the_schedule_covers_the_limited_batches_and_ends_with_whichever_limit_comes_first(fit, tmp_path):
@@ -86,15 +86,3 @@ def test_a_schedule_of_the_length_of_the_run_is_not_resumed_in_a_longer_run(fit,
     assert fit("Ancestor", *run, "--trainer.limit_val_batches=0").code == 0
     longer = fit("Ancestor", *run[:-1], "--trainer.max_epochs=3", "--trainer.limit_val_batches=0", "--ckpt_path=last")
     assert (longer.code, "was planned for 6 updates" in longer.sentence) == (2, True), longer.err
-
-
-UNSUITED = {
-    "OneCycleLR --model.scheduler.max_lr=0.1 --model.layer_decay=0.5": "OneCycleLR sets one rate",
-    "StepLR --model.scheduler.step_size=0": "expected at least 1 update",
-    "LRScheduler": "is only the base class",
-}
-
-
-@pytest.mark.parametrize("words", UNSUITED)
-def test_a_scheduler_that_does_not_suit_is_refused(fit, words):
-    assert UNSUITED[words] in refusal(fit("Finetune", *f"--model.scheduler={words}".split()))

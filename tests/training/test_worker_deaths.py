@@ -15,7 +15,7 @@ from lightning.pytorch import Trainer
 
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.training.callbacks.results import SaveResults
-from tests.support.command_line import arguments, lgx, python
+from tests.support.command_line import arguments, lgx, python, wait_until
 from tests.support.forks import start
 from tests.support.images import write_images
 
@@ -62,10 +62,7 @@ def test_a_killed_process_ends_the_others_and_the_run_can_be_resumed(images, tmp
     last = tmp_path / "test/r/seed0/checkpoints/last.ckpt"
     assert load_checkpoint(last)["global_step"] == 3
     assert list(tmp_path.rglob("*.tmp")) == []
-    assert (
-        lgx(*arguments("fit", "Ancestor", images, tmp_path, *OPTIONS, "--data.batch_size=16", "--ckpt_path=last")).code
-        == 0
-    )
+    assert lgx(*command(images, tmp_path, "--data.batch_size=16", "--ckpt_path=last")).code == 0
 
 
 def test_each_process_continues_its_own_share_of_an_interrupted_epoch():
@@ -129,9 +126,7 @@ def test_ctrl_c_ends_fit_with_one_sentence_and_keeps_the_last_checkpoint(images,
         [sys.executable, "-m", "lgx", *args], stderr=subprocess.PIPE, text=True, env=env, preexec_fn=_listen
     )
     last = tmp_path / "test/r/seed0/checkpoints/last.ckpt"
-    deadline = time.monotonic() + 100
-    while not last.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(last.exists, 100, "the run saves a checkpoint")
     for _ in range(10):  # an impatient user
         run.send_signal(signal.SIGINT)
         time.sleep(0.05)

@@ -7,7 +7,6 @@ from typing import Any
 from torch import Tensor
 
 from lgx.architectures import Architecture, name_of
-from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.core.task import Task, height_width
@@ -91,15 +90,9 @@ class PoolMembers(Initializer):
 def _largest(listed: Sequence[Member], budgets: Sequence[Budget]) -> Member:
     """The network with the most parameters within the budgets."""
     stopwatch = Stopwatch()
-
-    def value(member: Any, budget: Budget) -> float:
-        if budget.quantity == "latency":
-            return stopwatch.measure(member)
-        return cost_of(member).parameters if budget.quantity == "params" else cost_of(member).macs
-
-    fitting = [each for each in listed if all(value(each, budget) <= budget.limit for budget in budgets)]
+    fitting = [each for each in listed if all(stopwatch.taken(each, budget) <= budget.limit for budget in budgets)]
     if not fitting:
-        least = " and ".join(enough(b.quantity, min(value(each, b) for each in listed)) for b in budgets)
+        least = " and ".join(enough(b.quantity, min(stopwatch.taken(each, b) for each in listed)) for b in budgets)
         limits = " and ".join(map(str, budgets))
         raise UserError(f"{limits}: the smallest network of the pool takes {least}; raise the budget")
     return max(fitting, key=Member.count_parameters)

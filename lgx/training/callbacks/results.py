@@ -7,7 +7,6 @@
 """
 
 import csv
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from data_modules.base import TaskDataModule
 from lgx.components.features import Probe, gathered
 from lgx.components.sharding import ShardedStrategy
 from lgx.core.batch import Batch
-from lgx.core.predictions import predicted_classes
+from lgx.core.predictions import prediction_cells
 from lgx.core.provenance import commit, config_hash, hardware
 from lgx.core.readable import in_cells
 from lgx.core.rows import UNLISTED, Row, add_rows
@@ -263,8 +262,13 @@ class SavePredictions(Callback):
             )
         names = list(pl_module.task.class_names) if pl_module.task else []
         several = pl_module.architecture.kind == "multilabel"
-        true = torch.cat(self.targets).tolist() if pl_module.task and pl_module.task.is_labeled else []
-        table = _of_labels(logits.sigmoid(), names) if several else _of_classes(logits, names, true)
+        columns = ["class", "name", "probability"]
+        if several:
+            columns = names or [str(label) for label in range(logits.shape[1])]
+        true: list[tuple[object, ...]] = [()] * len(logits)
+        if pl_module.task and pl_module.task.is_labeled and not several:
+            columns += ["true", "true_name"]
+            true = [(label, names[label] if names else "") for label in torch.cat(self.targets).tolist()]
         files = module.predict_files
         path = folder / ("predictions.csv" if world == 1 else f"predictions.rank{rank}.csv")
         with (
@@ -272,27 +276,10 @@ class SavePredictions(Callback):
             temporary.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file,
         ):
             writer = csv.writer(file)
-            writer.writerow(in_cells(["index", *next(table), *(["file"] if files else [])]))
-            for index, row in zip(indices, table, strict=True):
-                writer.writerow(in_cells([index, *row, *([files[index]] if files else [])]))
+            writer.writerow(in_cells(["index", *columns, *(["file"] if files else [])]))
+            for index, row, truth in zip(indices, prediction_cells(logits, names, several), true, strict=True):
+                writer.writerow(in_cells([index, *row, *truth, *([files[index]] if files else [])]))
         print(f"predicted  {path}")
-
-
-def _of_classes(logits: Tensor, names: Sequence[str], true: Sequence[int]) -> Iterator[Sequence[object]]:
-    """Header and rows: the most probable class of each example, and the true class if it is known."""
-    yield "class", "name", "probability", *(("true", "true_name") if true else ())
-    labels = predicted_classes(logits)
-    probabilities = logits.softmax(dim=1).gather(1, labels[:, None])
-    for row, (label, value) in enumerate(zip(labels.tolist(), probabilities.flatten().tolist(), strict=True)):
-        truth = (true[row], names[true[row]] if names else "") if true else ()
-        yield label, names[label] if names else "", f"{value:.6f}", *truth
-
-
-def _of_labels(probabilities: Tensor, names: Sequence[str]) -> Iterator[Sequence[object]]:
-    """Header and rows: the probability of every label."""
-    yield names or [str(label) for label in range(probabilities.shape[1])]
-    for row in probabilities.tolist():
-        yield [f"{value:.6f}" for value in row]
 
 
 class RunProbe(Callback):
