@@ -39,7 +39,12 @@ from lgx.training.configuration import (
     make_parser,
     parse_configuration,
 )
-from lgx.training.lightning_internals import begin_epochs_after_whole_ones, callbacks_of, find_unused_parameters
+from lgx.training.lightning_internals import (
+    begin_epochs_after_whole_ones,
+    callbacks_of,
+    find_unused_parameters,
+    forget_averages,
+)
 from lgx.training.run_folder import FolderClaim, find_checkpoint, place_of_run, write_summary
 from lgx.training.same_run import RunIdentity, check_same, package_versions
 from lgx.training.sources import resolve_sources
@@ -245,6 +250,7 @@ class LgxCLI(LightningCLI):
         last = self.model.epochs_trained
         if self.trainer.is_global_zero:
             keep_rows(self.run_dir / "results.csv", lambda row: (row.split, row.epochs) != ("val", last))
+        forget_averages(self.trainer)
         self.trainer.validate(self.model, self.datamodule, verbose=False)
 
     def _after_fit(self) -> None:

@@ -42,6 +42,18 @@ def begin_epochs_after_whole_ones(trainer: "Trainer") -> None:
     trainer.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign]
 
 
+def forget_averages(trainer: "Trainer") -> None:
+    """Let validations after training see the network's weights, which its end has set.
+
+    Lightning's callbacks that average weights keep the average, and put it into the network for each validation. No
+    option changes this. Without the member a validation has the average.
+    """
+    from lightning.pytorch.callbacks import WeightAveraging
+
+    for callback in callbacks_of(trainer, WeightAveraging):
+        callback._average_model = None
+
+
 def read_whole_numbers_first(trainer: "type[Trainer]") -> None:
     """Let jsonargparse read ``limit_train_batches`` and its like as whole numbers first, then as shares.
 

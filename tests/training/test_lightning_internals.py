@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jsonargparse
 import lightning.pytorch
+import torch
 
 from lgx.training import lightning_internals as internals
 from lgx.training.configuration import make_parser
@@ -86,6 +87,20 @@ def test_ddp_can_expect_unused_parameters():
     internals.find_unused_parameters(trainer)
     assert "self._ddp_kwargs" in inspect.getsource(type(trainer.strategy)._setup_model)  # which reads them
     assert trainer.strategy._ddp_kwargs == {"find_unused_parameters": True}
+
+
+def test_a_validation_after_training_sees_the_weights_of_the_network():
+    from lightning.pytorch.callbacks import WeightAveraging
+
+    network = lightning.pytorch.LightningModule()
+    network.weight = torch.nn.Parameter(torch.zeros(1))
+    callback = WeightAveraging()
+    trainer = lightning.pytorch.Trainer(callbacks=[callback], logger=False, accelerator="cpu")
+    callback.setup(trainer, network, "fit")
+    network.weight.data.fill_(1)
+    internals.forget_averages(trainer)
+    callback.on_validation_epoch_start(trainer, network)
+    assert float(network.weight.detach()) == 1
 
 
 def test_all_options_of_a_parser_are_listed():

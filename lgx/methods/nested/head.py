@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lgx.architectures import Architecture
-from lgx.components.losses import balanced_weights, label_loss, label_losses, weighted_label_loss
+from lgx.components.losses import balanced_weights, label_loss, label_losses, may_be_unknown, weighted_label_loss
 from lgx.core.seed import run_seed
-from lgx.core.task import BALANCED
+from lgx.core.task import BALANCED, IGNORE
 from lgx.methods.nested.front import evaluated_batches, validated_batches
 
 _SIZES = 4
@@ -98,21 +98,21 @@ def fit_head(method: Any) -> None:
     prefix = method.architecture.head
     trained = _parameters(method)
     groups = _by_width(_inputs(method))
-    count = sum(len(group.targets) for group in groups)
+    counts = [_labels(group.targets) for group in groups]
     weights = None
     if method.task.metric == BALANCED:
         weights = balanced_weights(method.data_module().class_counts).to(method.device).double()
 
     def loss(head: Head) -> Tensor:
         losses = []
-        for size, vectors, targets in groups:
+        for (size, vectors, targets), count in zip(groups, counts, strict=True):
             cut = method.tensors_of(size, head)
             logits = F.linear(vectors, cut[f"{prefix}weight"], cut.get(f"{prefix}bias"))
             if weights is None:
                 mean = label_loss(logits, targets, method.label_smoothing)
             else:
                 mean = weighted_label_loss(logits, targets, weights, method.label_smoothing)
-            losses.append(mean * (len(targets) / count))
+            losses.append(mean * (count / sum(counts)))
         return torch.stack(losses).sum()
 
     head, before, after = fitted(trained, loss)
@@ -128,11 +128,13 @@ def fit_temperature(method: Any) -> None:
 
     A fitted head is too sure of its answers to new examples: the network has trained on those that it is fitted to. A
     temperature changes no answer (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017). That it is at
-    least 1, and one for all sizes, is ours.
+    least 1, and one for all sizes, is ours. Without validation the head stays as it is.
 
     Args:
         method: The family; its head :func:`ends_with_linear`.
     """
+    if not method.trainer.enable_validation:
+        return
     losses = torch.zeros(len(_TEMPERATURES), dtype=torch.double, device=method.device)
     for batch in validated_batches(method, "fitting the temperature:"):
         for size in method.measured:
@@ -143,6 +145,11 @@ def fit_temperature(method: Any) -> None:
     method.print(f"head       divided by {temperature:g}, the temperature with the lowest loss in validation")
     for parameter in _parameters(method).values():
         parameter.div_(temperature)
+
+
+def _labels(targets: Tensor) -> int:
+    """Number of known labels."""
+    return int((targets != IGNORE).sum()) if may_be_unknown(targets) else len(targets)
 
 
 def _parameters(method: Any) -> dict[str, nn.Parameter]:

@@ -176,19 +176,20 @@ class FinalWeights(Callback):
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Load the weights that a test of the last checkpoint loads, or finish and save them."""
         final = self.folder / FINAL
-        if not self._trained and trainer.ckpt_path is not None:
-            self._restore(pl_module, final, trainer.ckpt_path)
         method = cast(Method, pl_module)
+        if not self._trained and trainer.ckpt_path is not None:
+            self._restore(method, final, trainer.ckpt_path)
         if method.finishes and not final.is_file() and run_folder(trainer) is not None:
             method.finish()
             trainer.save_checkpoint(final, weights_only=True)
 
-    def _restore(self, pl_module: LightningModule, final: Path, last: str | Path) -> None:
+    def _restore(self, method: Method, final: Path, last: str | Path) -> None:
         checkpoint = load_checkpoint(final if final.is_file() else last)
         # Without a file of final weights, only Lightning's averaging callback can have changed the network; it keeps
         # both.
         if final.is_file() or "current_model_state" in checkpoint:
-            pl_module.load_state_dict(checkpoint["state_dict"])
+            method.load_state_dict(checkpoint["state_dict"])
+            method.start_flops = float(checkpoint["lgx"]["start_flops"])
 
 
 def _ends_within_epoch(trainer: Trainer) -> bool:

@@ -135,8 +135,8 @@ class Report(Callback):
         self.command, self.weights, self.classes = command, weights, classes
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Print the scores of ``lgx validate``."""
-        if self.command == "validate":
+        """Print the scores of ``lgx validate``, and of weights that the end of a training has finished."""
+        if trainer.state.fn == "validate":
             self._print(trainer, pl_module, "val")
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

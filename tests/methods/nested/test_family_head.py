@@ -14,10 +14,11 @@ from lightning.pytorch import Trainer
 from data_modules import ImageFolderData
 from lgx import load_family
 from lgx.architectures import parse_any_architecture, parse_architecture
-from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.artifacts.checkpoints import FINAL, load_checkpoint
 from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import architecture_of
 from lgx.core.batch import Batch
+from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.methods import Family
 from lgx.methods.nested.head import HeadInputs, _by_width, ends_with_linear, fit_head, fit_temperature
@@ -69,6 +70,10 @@ def test_only_the_head_changes_when_training_ends(ancestor, images, finished, tm
     assert changed == {"network.head.weight", "network.head.bias"}
     learngene = Learngene.load(checkpoints.parent / f"final{SUFFIX}")
     assert torch.equal(learngene.tensors["head.weight"], final["network.head.weight"])
+    rows = [row for row in read_rows(checkpoints.parent / "results.csv") if (row.split, row.metric) == ("val", "acc")]
+    scores = [row.value for row in rows if row.epochs == max(row.epochs for row in rows)]
+    assert len(scores) == 3
+    assert fmean(scores) == pytest.approx(learngene.metrics["val/acc"])  # of the front
 
 
 def random_family():
@@ -109,7 +114,8 @@ def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatc
     assert not torch.allclose(weight, start["weight"], atol=1e-2)
 
 
-def test_a_head_is_divided_by_the_temperature_with_the_lowest_validation_loss_of_both_sizes():
+def test_a_head_is_divided_by_the_temperature_with_the_lowest_validation_loss_of_both_sizes(monkeypatch):
+    monkeypatch.setattr(Trainer, "enable_validation", True)
     method = random_family()
     head = method.network.head.weight
     head.data.mul_(30)  # too sure: a quarter of its answers are wrong
@@ -133,12 +139,12 @@ def test_a_head_is_divided_by_the_temperature_with_the_lowest_validation_loss_of
     assert torch.allclose(head, before * 20 / best)
 
 
-def test_a_head_keeps_its_scale_without_validation():
-    method = random_family()
-    method.data_module = lambda: SimpleNamespace(val_dataloader=list)
-    before = method.network.head.weight.detach().clone()
-    fit_temperature(method)
-    assert torch.equal(method.network.head.weight, before)
+def test_a_run_without_validation_images_ends_with_its_fitted_head(ancestor, images, tmp_path):
+    checkpoints = run(images, tmp_path, ancestor, "--trainer.max_steps=1", "--data.val_fraction=0")
+    weights = [
+        load_checkpoint(checkpoints / name)["state_dict"]["network.head.weight"] for name in ("last.ckpt", FINAL)
+    ]
+    assert not torch.equal(*weights)
 
 
 def test_no_more_images_are_read_than_the_run_has_trained_on(ancestor, images, tmp_path, monkeypatch):

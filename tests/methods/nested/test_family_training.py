@@ -231,7 +231,13 @@ def test_the_front_has_one_order_whatever_the_order_of_its_sizes(ancestor, monke
 
 
 @pytest.mark.parametrize(
-    ("resumes", "work"), [("last", "measured_front"), ("of another run", "measured_front"), ("last", "fit_head")]
+    ("resumes", "work"),
+    [
+        ("last", "methods.nested.family.measured_front"),
+        ("of another run", "methods.nested.family.measured_front"),
+        ("last", "methods.nested.family.fit_head"),
+        ("last", "training.cli.LgxCLI._validate_again"),
+    ],
 )
 def test_a_run_that_was_killed_after_its_last_update_is_finished(
     ancestor, images, tmp_path, monkeypatch, resumes, work
@@ -242,14 +248,17 @@ def test_a_run_that_was_killed_after_its_last_update_is_finished(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(f"lgx.methods.nested.family.{work}", killed)
+        patched.setattr(f"lgx.{work}", killed)
         assert lgx(*given, "--name=k").code == 130
     last = tmp_path / "test/k/seed0/checkpoints/last.ckpt"
     again = ["--name=k", "--ckpt_path=last"] if resumes == "last" else ["--name=other", f"--ckpt_path={last}"]
     ok(lgx(*given, *again))
     ok(lgx(*given, "--name=whole"))
     folder = tmp_path / "test" / again[0][7:] / "seed0"
-    assert front_of(folder) == front_of(tmp_path / "test/whole/seed0")
+    whole = tmp_path / "test/whole/seed0"
+    assert front_of(folder) == front_of(whole)
+    summaries = [json.loads((run / "summary.json").read_text()) for run in (folder, whole)]
+    assert summaries[0]["start_flops"] == summaries[1]["start_flops"]
 
 
 def test_a_head_for_other_classes_is_replaced_and_one_for_these_classes_is_kept(
