@@ -129,6 +129,11 @@ class TaskDataModule(LightningDataModule, ABC):
         return bool(getattr(self, "val_fraction", 1))
 
     @property
+    def has_test(self) -> bool:
+        """Whether there are test examples."""
+        return True
+
+    @property
     def has_class_counts(self) -> bool:
         """Whether :attr:`class_counts` are known without reading further files; after ``setup("fit")``."""
         return False

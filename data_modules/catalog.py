@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from data_modules.base import SPLITS, DatasetInfo
-from data_modules.images.class_trees import TREE_NAMES, tree_split
+from data_modules.images.class_trees import TREE_NAMES, class_folders, tree_split
 from data_modules.images.module import ImageDataModule
 from data_modules.own_images.class_folders import ImageFolderData
-from data_modules.own_images.label_table import TABLE
+from data_modules.own_images.label_table import TABLE, read_label_table
 from data_modules.registry import IMAGE_SETS, SUITES, TEXT_SETS
 from data_modules.suites.suite import Suite
 from data_modules.text.module import TextSet
@@ -91,6 +91,14 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
     if suite:
         raise UserError(f"{name} is a suite of data sets; name one: {', '.join(suite.tasks)}")
     raise UserError(f"{_unknown(name)}, or give a folder that holds train/<class>/<image>")
+
+
+def has_classes(folder: Path) -> bool:
+    """Whether a folder names one class for each training image: by class folders, or in a table."""
+    train = tree_split(folder, TREE_NAMES["train"])
+    if train is None:
+        return (folder / TABLE).is_file() and read_label_table(folder / TABLE).is_single
+    return len(class_folders(train)) > 1
 
 
 def open_classes(

@@ -55,6 +55,8 @@ class ImageFolderData(OwnImages):
                 f"{TABLE} with the columns file and label"
             )
         listed = listed_classes(folder / "classes.txt")
+        if listed and self.table:
+            raise UserError(f"{folder / 'classes.txt'}: sets the order of class folders; with a {TABLE}, remove it")
         self.classes = list(self.table.classes) if self.table else listed or class_folders(train or folder)
         if len(self.classes) < 2:
             raise UserError(
@@ -63,6 +65,11 @@ class ImageFolderData(OwnImages):
         splits = "the folders, or values of the column split, train, val (or a stratified share of train) and test"
         self.info = self.describe(len(self.classes), splits, class_names=tuple(self.classes))
         super().__post_init__()
+
+    @property
+    def has_test(self) -> bool:
+        """See :class:`~data_modules.base.LGXDataModule`."""
+        return "test" in self.table.splits if self.table else self.tree("test") is not None
 
     def setup(self, stage: str) -> None:
         """See :class:`~data_modules.loading.module.SingleSet`; also measure mean and std of several channels."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from data_modules.base import SPLITS, Split
 from data_modules.files.tables import table_records
+from data_modules.images.class_trees import in_order
 from data_modules.images.examples import ImageFiles, Images
 from data_modules.own_images.base import OwnImages
 from data_modules.splits import rarest_labels, stratified_order
@@ -86,7 +87,8 @@ def read_label_table(path: Path) -> LabelTable:
     ``file,label`` names the class of an image. ``file,labels`` names the labels of an image, separated by semicolons;
     an empty cell means no label. ``file,cat,dog,...`` has a column for each label, with 1 for present, 0 for absent,
     and blank or -1 for unknown. All may have a column ``split`` with train, val or test. Empty lines are skipped.
-    The labels are the columns of the third form, else those of the training images, sorted by name.
+    The labels are the columns of the third form, else those of the training images, sorted by name; classes that are
+    all numbers are sorted as numbers.
 
     Raises:
         UserError: If the table cannot be read or is wrong; the sentence names the file and, for a wrong cell, the line.
@@ -113,7 +115,7 @@ def read_label_table(path: Path) -> LabelTable:
         elif empty := next((place for place, (cell,) in cells if not cell), None):
             raise UserError(f"{empty}: has no label; name the class of the image")
         of_train = {name for (_, names), split in zip(cells, splits, strict=True) if split == "train" for name in names}
-        classes = sorted(of_train)
+        classes = in_order(of_train) if columns == [LABEL] else sorted(of_train)
         labels = _from_names(cells, classes)
         labels = labels.argmax(axis=1).astype(np.int64) if columns == [LABEL] else labels
     else:

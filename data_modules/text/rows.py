@@ -78,6 +78,10 @@ def split_files(root: Path, option: str = "data.root") -> dict[Split, list[Path]
         names = ", ".join(path.name for path in others[:5])
         print(f"files      of no split, left out: {names}{', …' if len(others) > 5 else ''}")
     files: dict[Split, list[Path]] = {"train": others, **{split: part for split, part in splits.items() if split}}
+    if not files["train"] and root.is_file() and splits:
+        raise UserError(f"{option}: {root} is named {next(iter(splits))}, not train; rename it")
+    if not files["train"] and splits:
+        raise UserError(f"{option}: {root} has files of {' and '.join(map(str, splits))} only; name one of them train")
     if not files["train"]:
         raise UserError(f"{option}: {root} has no training texts; expected files that end in {SUFFIXES}, .gz too")
     return files
@@ -111,6 +115,10 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
         try:
             rows = library().load_dataset(builder, data_files=names, split="train", cache_dir=folder, **arguments)
             rows.data.table.validate(full=True)  # texts that are not UTF-8
+            if form == ".tsv":
+                _refuse_open_quotes(rows, place)
+        except UserError:
+            raise
         except MemoryError:
             raise
         except Exception as error:  # readers raise errors of many kinds, within an error of datasets
@@ -128,6 +136,17 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
             raise UserError(f"{place}: no column {lacking[0]!r} among {', '.join(rows.column_names)[:200]}")
         parts.append(rows.select_columns(list(columns)))
     return library().concatenate_datasets(parts)
+
+
+def _refuse_open_quotes(rows: Any, place: str) -> None:
+    """Refuse cells that contain further rows, because a quotation mark begins a cell and none ends it."""
+    for column in rows.column_names:
+        wrong = next((cell for cell in rows[column] if isinstance(cell, str) and "\t" in cell and "\n" in cell), None)
+        if wrong is not None:
+            raise UserError(
+                f"{place}: the cell that begins with {shortened(wrong)} contains further rows; double the quotation "
+                f"marks in it and put it in quotation marks, or remove its first one"
+            )
 
 
 def read_texts(files: Sequence[Path], columns: Sequence[str]) -> tuple[Sequence[str], Any]:

@@ -146,7 +146,9 @@ def data_for_sizes(options: Mapping[str, Any], budgets: Sequence[Budget]) -> tup
     """
     data = options.get("data")
     if takes_option(options.get("method"), "data"):
-        return (data if data and (Path(data) / "train").is_dir() else None), dict(options)
+        from data_modules.catalog import has_classes
+
+        return (data if data and has_classes(Path(data)) else None), dict(options)
     if data is not None and not budgets:
         raise UserError("--data: ranks the sizes within a budget; add --params, --macs or --latency")
     return data, {name: value for name, value in options.items() if name != "data"}

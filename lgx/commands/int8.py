@@ -3,7 +3,6 @@
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -47,10 +46,9 @@ def quantize(out: str, model: nn.Module, task: Task, texts: Mapping[str, str], d
     if class_order(task.class_names, names, f"--int8 {data}: the network") is not None:
         pairs = (f"{ours} for {other}" for ours, other in zip(names, task.class_names, strict=True) if ours != other)
         raise UserError(f"--int8 {data}: its classes have another order than the network's, e.g. {next(pairs)}")
-    split: Split = "val"  # of a folder without test/
-    with suppress(UserError):
+    split: Split = "test" if module.has_test else "val"
+    if split == "test":
         module.setup("test")
-        split = "test"
     size = module.evaluation_batch
     calibration = islice(
         (batch.inputs for batch in module.reference_dataloader(_CALIBRATION)), -(-_CALIBRATION // size)

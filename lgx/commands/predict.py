@@ -6,7 +6,7 @@
 import csv
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,7 +96,7 @@ def predict(
     else:
         files = _image_files(images)
         classes = exported.task.class_names if exported.task.kind == "classification" else ()
-        true = {name: path.parent.name for name, path in files.items() if path.parent.name in classes}
+        true = _true_classes(files, set(classes))
         answers = _of_images(dict(sorted(files.items())) if of_vectors else files, exported, batch_size, unread)
     count = (
         _write_vectors(Path(out), answers, unread) if of_vectors else _write(Path(out), answers, exported.task, true)
@@ -189,6 +189,16 @@ def _image_files(images: Sequence[str]) -> dict[str, Path]:
     if skipped:
         print(f"skipped   {skipped_files(skipped)}; {suffixes} are read")
     return {name: path for path, name in names.items()}
+
+
+def _true_classes(files: Mapping[str, Path], classes: Set[str]) -> dict[str, str]:
+    """Class of each image that is in a folder with the name of a class; of several folders, of the nearest."""
+    true = {}
+    for name, path in files.items():
+        folders = [path.parent.name, *reversed(Path(name).parts[:-1])]
+        if not classes.isdisjoint(folders):
+            true[name] = next(folder for folder in folders if folder in classes)
+    return true
 
 
 def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]", of_vectors: bool) -> "ExportedModel":

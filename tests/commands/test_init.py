@@ -80,15 +80,19 @@ def test_of_sizes_that_meet_a_budget_the_start_with_the_best_features_is_written
     assert len(scores) > 1
     assert scores == sorted(scores, reverse=True)
     assert f"--arch depth={rows[0][0]},embed_dim={rows[0][1]}," in result.out
-    (tmp_path / "bare").mkdir()
-    for image in images.glob("test/*/00*.png"):
-        shutil.copy(image, tmp_path / "bare")
-    given[-1] = tmp_path / "b"
-    subcloned = lgx(*given, "--data", tmp_path / "bare", "--method", "weight_subcloning")  # ranks parts by the images
-    assert subcloned.code == 0, subcloned.err
-    assert "k-NN" not in subcloned.out
-    given[-1] = tmp_path / "a"
-    assert "give a folder that holds train/<class>/<image>" in refusal(lgx(*given, "--data", tmp_path / "bare"))
+    (tmp_path / "bare/train").mkdir(parents=True)
+    table = ["file,label"]
+    for image in images.glob("train/*/00*.png"):
+        name = f"{image.parent.name}{image.name}"
+        shutil.copy(image, tmp_path / "bare/train" / name)
+        table.append(f"all/{name},{image.parent.name}")
+    subcloned = [*given[:-1], tmp_path / "b", "--data", tmp_path / "bare", "--method", "weight_subcloning"]
+    assert "k-NN" not in ok(lgx(*subcloned)).out  # the images rank parts
+    shutil.copytree(tmp_path / "bare/train", tmp_path / "table/all")
+    (tmp_path / "table/labels.csv").write_text("\n".join(table))
+    subcloned[-3] = tmp_path / "table"
+    assert "k-NN" in ok(lgx(*subcloned, "--force")).out
+    assert "give a folder that holds train/<class>/<image>" in refusal(lgx(*given, "--data", tmp_path / "bare/train"))
 
 
 MISTAKES = [

@@ -266,19 +266,22 @@ def test_activations_and_changes_are_measured_on_tokens_without_padding(form):
     assert torch.equal(model(inputs), before)
 
 
-@pytest.mark.parametrize(("network", "tokenizer"), [("bert", "bert"), ("gpt2", "bare")])
-def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network, tokenizer):
+@pytest.mark.parametrize(("network", "tokenizer", "count"), [("bert", "bert", 4), ("gpt2", "bare", 3)])
+def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network, tokenizer, count):
     plain = plain_network(network)
     plain.resize_token_embeddings(320)
     folder = write_tokenizer(tmp_path / network, tokenizer)
     plain.save_pretrained(folder)
     texts = tmp_path / "texts.txt"
-    texts.write_text("the cat sat\n\nthe dog saw a cat on the mat\n\na mat")
-    start = WeightSubcloning(str(folder), str(texts), images=2)
+    texts.write_text("the cat sat\n\nthe dog saw\na cat on the mat\n\na mat")  # lines, or parts for a language model
+    start = WeightSubcloning(str(folder), str(texts), images=5)
     result = initialize(start.named_size("depth=2,embed_dim=16,num_heads=2", None), start)
     assert not result.random
-    assert start.sample.shape[0] == 2
-    assert result.notes[1] == f"ranked    by activation on 2 texts of {texts}"
+    assert start.sample.shape[0] == count
+    assert result.notes[1] == f"ranked    by activation on {count} texts of {texts}"
+    (tmp_path / "numbers.jsonl").write_text('{"text": 3}')
+    with pytest.raises(UserError, match=r"numbers.jsonl: has no text in column 'text'"):
+        WeightSubcloning(str(folder), str(tmp_path / "numbers.jsonl")).ranked  # noqa: B018
     with pytest.raises(UserError, match=r"data: .*nothing does not exist"):
         WeightSubcloning(str(folder), str(tmp_path / "nothing")).ranked  # noqa: B018
     (folder / "tokenizer.json").unlink()

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from data_modules.images.class_trees import TREE_NAMES, tree_split
 from data_modules.images.examples import ImageFiles
-from data_modules.text.rows import read_files, split_files
+from data_modules.own_images.label_table import TABLE, read_label_table
+from data_modules.text.rows import read_files, read_texts, split_files
 from data_modules.text.tokenizer import load_tokenizer, padded
 from lgx.architectures import HFArchitecture
 from lgx.artifacts.pretrained import PretrainedNetwork
@@ -28,8 +29,9 @@ def sample_inputs(network: PretrainedNetwork, data: str, count: int, method: str
 
     Args:
         network: The network; texts are read with the tokenizer in its folder.
-        data: Folder with images, at any depth, or with texts. Of splits only ``train`` is read, so that no test example
-            takes part in a start.
+        data: Folder with images, at any depth, or with texts. Of splits only ``train`` is read, also of a table
+            ``labels.csv``, so that no test example takes part in a start. Each line of a ``.txt`` file is a text; for a
+            language model, each part between empty lines.
         count: How many; fewer where the folder holds fewer.
         method: Name of the method, for errors.
 
@@ -48,8 +50,13 @@ def _image_batch(data: str, count: int, task: Task) -> Tensor:
     folder = Path(data)
     if not folder.is_dir():
         raise UserError(f"data {data}: is not a folder; give a folder with images, labels are not needed")
-    folder = tree_split(folder, TREE_NAMES["train"]) or folder
-    names = [str(path.relative_to(folder)) for path in list_images(folder)[0]]
+    train = tree_split(folder, TREE_NAMES["train"])
+    if train is None and (folder / TABLE).is_file():
+        table = read_label_table(folder / TABLE)
+        names = [file for file, split in zip(table.files, table.splits, strict=True) if split == "train"]
+    else:
+        folder = train or folder
+        names = [str(path.relative_to(folder)) for path in list_images(folder)[0]]
     if not names:
         raise UserError(f"data {data}: no images in {folder} or below (looked for {', '.join(IMAGE_SUFFIXES)})")
     chosen = [names[i] for i in evenly_spaced(len(names), min(count, len(names)))]
@@ -60,8 +67,12 @@ def _image_batch(data: str, count: int, task: Task) -> Tensor:
 
 def _text_batch(folder: str, count: int, architecture: HFArchitecture, tokenizer: str) -> Tensor:
     words = load_tokenizer(Path(tokenizer), architecture.vocab_size, "source")
-    texts = [text for text in read_files(split_files(Path(folder), "data")["train"], ["text"])[:_MOST]["text"] if text]
+    files = split_files(Path(folder), "data")["train"]
+    rows = read_files(files, ["text"]) if architecture.kind == "language" else read_texts(files, ["text"])[1]
+    texts = [text for text in rows[:_MOST]["text"] if isinstance(text, str) and text.strip()]
+    if not texts:
+        raise UserError(f"data {folder}: has no text in column 'text'")
     chosen = [texts[i] for i in evenly_spaced(len(texts), min(count, len(texts)))]
     length = min(_LONGEST, architecture.most_tokens)
-    rows = words(chosen, truncation=True, max_length=length, return_attention_mask=False)
-    return padded(words, [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)])
+    tokens = words(chosen, truncation=True, max_length=length, return_attention_mask=False)
+    return padded(words, [dict(zip(tokens, values, strict=True)) for values in zip(*tokens.values(), strict=True)])

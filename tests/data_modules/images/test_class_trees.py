@@ -82,6 +82,15 @@ def test_classes_txt_gives_the_order_and_names_what_differs(tree: Path) -> None:
         ImageFolderData(root=str(tree)).read("test")
 
 
+def test_classes_of_a_table_are_in_the_order_of_numbers(tmp_path: Path) -> None:
+    rows = [f"{name}.png,{name}" for name in ("10", "9")]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *rows]))
+    assert ImageFolderData(root=str(tmp_path)).classes == ["9", "10"]
+    (tmp_path / "classes.txt").write_text("10\n9")
+    with pytest.raises(UserError, match="classes.txt: .* with a labels.csv, remove it"):
+        ImageFolderData(root=str(tmp_path))
+
+
 def test_a_split_with_two_folders_is_refused_and_hidden_classes_are_left_out(tree: Path) -> None:
     class_tree(tree / "train", [".NET"], 1)
     assert ".NET" not in ImageFolderData(root=str(tree)).classes

@@ -116,7 +116,7 @@ def test_a_word_in_a_path_names_its_split(tmp_path, capsys):
         (tmp_path / name).unlink()
     assert [str(file.relative_to(tmp_path)) for file in split_files(tmp_path)["train"]] == others
     assert capsys.readouterr().out == ""
-    with pytest.raises(UserError, match=r"data.root: .*test\.txt has no training texts"):
+    with pytest.raises(UserError, match=r"data.root: .*test\.txt is named test, not train; rename it"):
         split_files(write(tmp_path / "one", {"test.txt": "x"}) / "test.txt")
 
 
@@ -163,6 +163,7 @@ BAD = {
     "a broken archive": ({"a.txt.gz": gzip.compress(b"a b c")[:-9]}, r"a\.txt\.gz: cannot be read"),
     "no table": ({"a.parquet": b"PAR1"}, r"a\.parquet: cannot be read"),
     "no file": ({"a.md": "text"}, r"data.root: .* has no training texts; expected files that end in \.txt"),
+    "an open quotation mark": ({"a.tsv": 'text\tb\n"good\t0\nbad\t1\n"fine\t1\nbad\t0\n'}, r"a\.tsv: .*begins with .*good"),
     "few tokens": ({"train.txt": "a b", "test.txt": "a", "val.txt": "b"}, "train split has 1 of 1 .*than one sequence"),
 }
 

@@ -189,6 +189,13 @@ def test_images_are_normalized_and_magnitudes_need_some(sparse, tmp_path):
         initialize(SMALL, WeightSubcloning(sparse, drop="magnitude"))
 
 
+def test_no_test_image_of_a_table_is_read(sparse, tmp_path):
+    for name, color in (("a", "white"), ("b", "white"), ("c", "black")):
+        Image.new("RGB", (16, 16), color).save(tmp_path / f"{name}.png")
+    (tmp_path / "labels.csv").write_text("file,label,split\na.png,x,train\nb.png,y,train\nc.png,x,test\n")
+    assert_close(WeightSubcloning(sparse, str(tmp_path), images=9).sample, torch.ones(2, 3, 16, 16))
+
+
 @pytest.mark.parametrize("family", EACH)
 def test_networks_of_every_family_are_measured_on_images(family, images, tmp_path):
     source = tiny(family, depth=3)
