@@ -23,6 +23,8 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.components.features import frozen_features
 from lgx.methods.nested.head import Head, fitted
 
+SIZES = ("12x192", "6x192", "6x128", "3x128")
+"""The sizes that the family lists, and the whole network."""
 RUNS = Path("runs/family")
 RESULTS = Path("experiments/results")
 
@@ -35,8 +37,8 @@ def loss(features: Tensor, classes: Tensor, head: Head) -> Tensor:
 def rows() -> Iterator[dict[str, Any]]:
     """The test accuracy of each finished run, before and after."""
     for run in sorted(path.parent for path in RUNS.glob("*-1600/seed*/summary.json")):
-        task, start, *_ = run.parent.name.split("-")
-        if start == "family":
+        task, start, size, *_ = run.parent.name.split("-")
+        if size not in SIZES:
             continue
         source = load_pretrained(weights_of_run(str(run)))
         data = ImageFolderData(root=f"runs/images/{task}", mean=list(source.mean), std=list(source.std), img_size=64)
@@ -61,11 +63,13 @@ def rows() -> Iterator[dict[str, Any]]:
 def flops() -> Iterator[dict[str, Any]]:
     """The FLOPs of each finished run: of its updates, its start and its finish."""
     for path in sorted(RUNS.glob("*-1600/seed*/summary.json")):
-        task, start, *size = path.parent.parent.name.split("-")
+        task, start, size, *_ = path.parent.parent.name.split("-")
+        if start != "family" and size not in SIZES:
+            continue
         summary = json.loads(path.read_text())
         seed = int(path.parent.name.removeprefix("seed"))
         counted = summary["flops"] + summary["start_flops"]
-        yield {"task": task, "start": start, "size": size[0] if size[1:] else "", "seed": seed, "flops": counted}
+        yield {"task": task, "start": start, "size": "" if start == "family" else size, "seed": seed, "flops": counted}
 
 
 if __name__ == "__main__":

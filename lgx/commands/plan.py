@@ -98,7 +98,7 @@ def _lines(plan: "Plan") -> Iterator[tuple[str, str, str] | None]:
     if memory.buckets:
         yield "  DDP's buckets", size(memory.buckets), "gradients in transfer to other GPUs"
     yield None
-    yield "checkpoint", size(plan.checkpoint_bytes), "each of two: best and last"
+    yield "checkpoint", size(plan.checkpoint_bytes), "each: best, last, and final weights if they differ"
     if plan.learngene_bytes is not None:
         yield "learngene", size(plan.learngene_bytes), ""
     yield None

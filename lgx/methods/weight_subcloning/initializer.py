@@ -140,8 +140,9 @@ class WeightSubcloning(FromInputs):
     Args:
         source: Learngene file of a whole network, folder that ``lgx init`` wrote, checkpoint, or timm model name.
         data: Folder with images, at any depth; if it has splits, only ``train`` is read. For a network of texts, a
-            folder with ``.txt``, ``.jsonl`` or ``.parquet`` files; the source's folder must hold its tokenizer. By
-            default the norms of the weights are used.
+            folder with ``.txt``, ``.csv``, ``.jsonl`` or ``.parquet`` files; the source's folder must hold its
+            tokenizer. A line of a ``.txt`` file is a text; for a language model, a part between empty lines. By default
+            the norms of the weights are used.
         images: Number of images or texts.
         drop: Layers to drop: ``change``: the layers whose absence changes the features least; ``magnitude``: the layers
             with the smallest output relative to the residual stream; ``middle``; or the ``last`` ones. Default:

@@ -87,7 +87,7 @@ def test_classes_of_a_table_are_in_the_order_of_numbers(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("\n".join(["file,label", *rows]))
     assert ImageFolderData(root=str(tmp_path)).classes == ["9", "10"]
     (tmp_path / "classes.txt").write_text("10\n9")
-    with pytest.raises(UserError, match="classes.txt: .* with a labels.csv, remove it"):
+    with pytest.raises(UserError, match=r"classes\.txt: .* with a labels\.csv, remove it"):
         ImageFolderData(root=str(tmp_path))
 
 

@@ -163,7 +163,7 @@ BAD = {
     "a broken archive": ({"a.txt.gz": gzip.compress(b"a b c")[:-9]}, r"a\.txt\.gz: cannot be read"),
     "no table": ({"a.parquet": b"PAR1"}, r"a\.parquet: cannot be read"),
     "no file": ({"a.md": "text"}, r"data.root: .* has no training texts; expected files that end in \.txt"),
-    "an open quotation mark": ({"a.tsv": 'text\tb\n"good\t0\nbad\t1\n"fine\t1\nbad\t0\n'}, r"a\.tsv: .*begins with .*good"),
+    "an open quotation mark": ({"a.tsv": 'text\tb\n"good\t0\nbad\t1\n"fine\t1\n'}, r"a\.tsv: .*begins with .*good"),
     "few tokens": ({"train.txt": "a b", "test.txt": "a", "val.txt": "b"}, "train split has 1 of 1 .*than one sequence"),
 }
 
