@@ -115,10 +115,6 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
         try:
             rows = library().load_dataset(builder, data_files=names, split="train", cache_dir=folder, **arguments)
             rows.data.table.validate(full=True)  # texts that are not UTF-8
-            if form == ".tsv":
-                _refuse_open_quotes(rows, place)
-        except UserError:
-            raise
         except MemoryError:
             raise
         except Exception as error:  # readers raise errors of many kinds, within an error of datasets
@@ -134,18 +130,23 @@ def read_files(files: Sequence[Path], columns: Sequence[str], suffix: str | None
         lacking = [column for column in columns if column not in rows.column_names]
         if lacking:
             raise UserError(f"{place}: no column {lacking[0]!r} among {', '.join(rows.column_names)[:200]}")
+        if form == ".tsv":
+            _refuse_open_quotes(rows, columns, place)
         parts.append(rows.select_columns(list(columns)))
     return library().concatenate_datasets(parts)
 
 
-def _refuse_open_quotes(rows: Any, place: str) -> None:
+def _refuse_open_quotes(rows: Any, columns: Sequence[str], place: str) -> None:
     """Refuse cells that contain further rows, because a quotation mark begins a cell and none ends it."""
-    for column in rows.column_names:
-        wrong = next((cell for cell in rows[column] if isinstance(cell, str) and "\t" in cell and "\n" in cell), None)
-        if wrong is not None:
+    from pyarrow.compute import match_substring_regex
+
+    for column in columns:
+        cells = rows.data.column(column)
+        wrong = cells.filter(match_substring_regex(cells, r"(?s)\t.*\n|\n.*\t"))
+        if len(wrong):
             raise UserError(
-                f"{place}: the cell that begins with {shortened(wrong)} contains further rows; double the quotation "
-                f"marks in it and put it in quotation marks, or remove its first one"
+                f"{place}: the cell that begins with {shortened(wrong[0].as_py())} contains further rows; double the "
+                f"quotation marks in it and put it in quotation marks, or remove its first one"
             )
 
 

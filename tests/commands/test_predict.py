@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,7 +11,7 @@ from PIL import Image
 
 from lgx.architectures import HFArchitecture
 from lgx.artifacts.export import write_descendant
-from lgx.commands.predict import is_for_exported
+from lgx.commands.predict import _true_classes, is_for_exported
 from tests.support.command_line import lgx, ok, python, refusal
 from tests.support.extras import import_transformers
 from tests.support.images import CLASSES, draw
@@ -73,6 +74,11 @@ def test_predictions_are_those_of_the_training_command(models, photos, expected,
         assert row["true_name"] == known["true_name"] == row["file"].split("/")[0]
     correct = sum(row["name"] == row["true_name"] for row in found)
     assert f"accuracy  {correct / 18:.1%} of 18 images" in done.out
+
+
+def test_the_true_class_is_the_nearest_folder_with_the_name_of_a_class_below_the_one_that_is_read():
+    files = {name: Path("disk", "test", name) for name in ("disk/a/1.png", "ring/disk/1.png", "a/1.png")}
+    assert _true_classes(files, {"disk", "ring"}) == {"disk/a/1.png": "disk", "ring/disk/1.png": "disk"}
 
 
 def test_predictions_for_images_need_neither_lightning_nor_transformers(models, photos, tmp_path):
