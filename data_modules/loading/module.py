@@ -240,7 +240,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
         size = len(examples)
         if size > limit:
             if process_of(self)[0] == 0:
-                print(f"data       {limit:,} of the {size:,} training examples of {self.info.name}, drawn class by class")
+                print(f"data       {limit:,} of the {size:,} training examples of {self.info.name}, class by class")
             examples = self.first(examples, limit, "train")
         return self._eval_dataloader(examples, "train", in_order=False, is_shared=is_shared)
 

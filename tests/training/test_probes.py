@@ -91,6 +91,6 @@ def test_of_too_many_training_images_some_of_each_class_are_drawn_and_reported(i
     data.setup("fit")
     labels = torch.cat([batch.targets for batch in data.reference_dataloader(12)])
     assert labels.bincount().tolist() == [4, 4, 4]
-    assert "12 of the 48 training examples of shapes, drawn class by class" in capsys.readouterr().out
+    assert "12 of the 48 training examples of shapes, class by class" in capsys.readouterr().out
     assert sum(len(batch.inputs) for batch in data.reference_dataloader(48)) == 48
     assert capsys.readouterr().out == ""
