@@ -192,8 +192,8 @@ def _combinations(matrix: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict
 def needed_files(sweep: Sweep, spec: RunSpec) -> dict[str, str]:
     """The files and folders of other runs that a run's options name: each -> folder of the run that writes it."""
     folders = {other.folder for other in sweep.runs} - {spec.folder}
-    given = [value for _, value in all_values(spec.options) if isinstance(value, str)]
-    texts = [part for text in given for part in (text, *re.split("[:,]", text))]  # hf:FOLDER,depth=6
+    values = [value for _, value in all_values(spec.options) if isinstance(value, str)]
+    texts = [part for text in values for part in (text, *re.split("[:,]", text))]  # hf:FOLDER,depth=6
     places = [(text, str(place)) for text in texts for place in (Path(text), *Path(text).parents)]
     return {text: place for text, place in places if place in folders}
 
