@@ -1,6 +1,7 @@
 """Find data sets by name: their facts, whether they are present, and their data modules."""
 
 import difflib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,11 @@ def open_set(name: str, root: str = "data") -> ImageDataModule:
 def has_classes(folder: Path) -> bool:
     """Whether a folder names one class for each training image: by class folders, or in a table."""
     train = tree_split(folder, TREE_NAMES["train"])
-    if train is None:
+    if train is not None:
+        return len(class_folders(train)) > 1
+    with suppress(UserError):  # a table of texts, or a wrong one, which is named when its images are read
         return (folder / TABLE).is_file() and read_label_table(folder / TABLE).is_single
-    return len(class_folders(train)) > 1
+    return False
 
 
 def open_classes(

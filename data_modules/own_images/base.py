@@ -71,6 +71,11 @@ class OwnImages(ImageDataModule):
         """The folder of a split below ``root``, if there is one."""
         return tree_split(self.root_folder, TREE_NAMES[split])
 
+    @property
+    def has_test(self) -> bool:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        return self.tree("test") is not None
+
     def part(self, files: ImageFiles, strata: Indices, split: Split, has_val: bool) -> ImageFiles:
         """The images of a split; without an own one for val these are a share of each stratum of the training images.
 

@@ -68,8 +68,8 @@ class ImageFolderData(OwnImages):
 
     @property
     def has_test(self) -> bool:
-        """See :class:`~data_modules.base.LGXDataModule`."""
-        return "test" in self.table.splits if self.table else self.tree("test") is not None
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        return "test" in self.table.splits if self.table else super().has_test
 
     def setup(self, stage: str) -> None:
         """See :class:`~data_modules.loading.module.SingleSet`; also measure mean and std of several channels."""

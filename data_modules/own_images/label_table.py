@@ -179,6 +179,11 @@ class MultiLabelFolderData(OwnImages):
         self.info = self.describe(len(names), splits, class_names=names, kind="multilabel", metric="map")
         super().__post_init__()
 
+    @property
+    def has_test(self) -> bool:
+        """See :class:`~data_modules.base.TaskDataModule`."""
+        return "test" in self.table.splits
+
     def read(self, split: Split) -> Images:
         """See :class:`~data_modules.images.module.ImageDataModule`."""
         files = self.table.images(split, f"{self.info.name} {split}")

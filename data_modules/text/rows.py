@@ -78,10 +78,8 @@ def split_files(root: Path, option: str = "data.root") -> dict[Split, list[Path]
         names = ", ".join(path.name for path in others[:5])
         print(f"files      of no split, left out: {names}{', …' if len(others) > 5 else ''}")
     files: dict[Split, list[Path]] = {"train": others, **{split: part for split, part in splits.items() if split}}
-    if not files["train"] and root.is_file() and splits:
-        raise UserError(f"{option}: {root} is named {next(iter(splits))}, not train; rename it")
     if not files["train"] and splits:
-        raise UserError(f"{option}: {root} has files of {' and '.join(map(str, splits))} only; name one of them train")
+        raise UserError(f"{option}: {root}: all names of files say {' or '.join(map(str, splits))}; name one train")
     if not files["train"]:
         raise UserError(f"{option}: {root} has no training texts; expected files that end in {SUFFIXES}, .gz too")
     return files

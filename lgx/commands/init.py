@@ -148,7 +148,7 @@ def data_for_sizes(options: Mapping[str, Any], budgets: Sequence[Budget]) -> tup
     if takes_option(options.get("method"), "data"):
         from data_modules.catalog import has_classes
 
-        return (data if data and has_classes(Path(data)) else None), dict(options)
+        return (data if data and budgets and has_classes(Path(data)) else None), dict(options)
     if data is not None and not budgets:
         raise UserError("--data: ranks the sizes within a budget; add --params, --macs or --latency")
     return data, {name: value for name, value in options.items() if name != "data"}

@@ -249,6 +249,15 @@ def test_int8_keeps_the_accuracy_the_classes_and_a_third_of_the_size(ancestor, i
     assert kinds.count("DequantizeLinear") > 10
 
 
+def test_int8_compares_on_validation_images_only_where_there_are_no_test_images(ancestor, images, tmp_path):
+    given = "export", ancestor, "--out", tmp_path / "small.onnx", "--most_lost", 100, "--int8", tmp_path / "shapes"
+    tests = shutil.copytree(images, tmp_path / "shapes") / "test"
+    next(tests.iterdir()).rename(tests / "wave")
+    assert "wave" in refusal(lgx(*given))
+    shutil.rmtree(tests)
+    assert " val images of " in ok(lgx(*given)).out
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

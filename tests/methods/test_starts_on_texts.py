@@ -13,6 +13,7 @@ from torch.testing import assert_close
 
 from lgx.architectures import HFArchitecture
 from lgx.architectures.hf import describe_config
+from lgx.commands.init import data_for_sizes
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import evenly, evenly_spaced, narrow
@@ -279,6 +280,10 @@ def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network,
     assert not result.random
     assert start.sample.shape[0] == count
     assert result.notes[1] == f"ranked    by activation on {count} texts of {texts}"
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table/labels.csv").write_text("text,label\nthe cat,1\n")  # the name of a table of images, too
+    assert data_for_sizes({"method": "weight_subcloning", "data": str(tmp_path / "table")}, ["a budget"])[0] is None
+    assert WeightSubcloning(str(folder), str(tmp_path / "table")).sample.shape[0] == 1
     (tmp_path / "numbers.jsonl").write_text('{"text": 3}')
     with pytest.raises(UserError, match=r"numbers.jsonl: has no text in column 'text'"):
         WeightSubcloning(str(folder), str(tmp_path / "numbers.jsonl")).ranked  # noqa: B018

@@ -129,11 +129,13 @@ class Distill(Method):
         self.architecture.check_inputs(task, "model.arch")
 
     def check_ancestor(self, ancestor: Architecture) -> None:
-        """Refuse an ancestor of other sizes than the network's."""
-        if (
-            ancestor.replace(num_classes=self.architecture.num_classes, kind=self.architecture.kind)
-            != self.architecture
-        ):
+        """Refuse an ancestor of other sizes than the network's.
+
+        Raises:
+            UserError: If a size differs.
+        """
+        architecture = self.architecture
+        if ancestor.replace(num_classes=architecture.num_classes, kind=architecture.kind) != architecture:
             raise UserError(f"model.arch: must have the ancestor's sizes; write {ancestor.spec()}")
 
     def teacher_request(self) -> TeacherRequest | None:
@@ -187,7 +189,7 @@ class Distill(Method):
         return self.weighted(batch, logits, distilled)
 
     def weighted(self, batch: Batch, logits: Tensor, distilled: Tensor) -> dict[str, Tensor]:
-        """``(1 - α)`` times the loss of labels, and α times the distance from the ancestor, a scalar."""
+        """``loss``, which is ``(1 - α)`` times the loss of logits (B, K) plus α times a distance, and its parts."""
         labels = self.label_loss(logits, batch.targets)
         loss = (1 - self.alpha) * labels + self.alpha * distilled
         return {"loss": loss, "loss_labels": labels, "loss_distillation": distilled}

@@ -116,7 +116,7 @@ def test_a_word_in_a_path_names_its_split(tmp_path, capsys):
         (tmp_path / name).unlink()
     assert [str(file.relative_to(tmp_path)) for file in split_files(tmp_path)["train"]] == others
     assert capsys.readouterr().out == ""
-    with pytest.raises(UserError, match=r"data.root: .*test\.txt is named test, not train; rename it"):
+    with pytest.raises(UserError, match=r"data.root: .*test\.txt: all names of files say test; name one train"):
         split_files(write(tmp_path / "one", {"test.txt": "x"}) / "test.txt")
 
 
