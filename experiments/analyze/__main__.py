@@ -1,4 +1,4 @@
-"""``python -m experiments.analyze``: maps of tasks, trained parameters, paths of a selection, length, MACs."""
+"""``python -m experiments.analyze``: maps of tasks, trained parameters, paths of a selection, length, rotation, MACs."""
 
 import csv
 import sys
@@ -175,6 +175,28 @@ def length(*, rows: str, out: str = "length.svg", force: bool = False) -> None:
     print(f"written   {out}")
 
 
+def rotate(*, source: str, data: str, out: str, images: int = 256) -> None:
+    """Write an ancestor that computes the same, with its principal components as the dimensions of its layers.
+
+    Args:
+        source: Model folder of a ViT of timm, such as DeiT.
+        data: Folder with images; labels are not read.
+        out: Folder to write.
+        images: Images on which the components are computed.
+
+    Raises:
+        UserError: If the source or the images cannot be read, or the place is taken.
+    """
+    from experiments.analyze.rotation import rotate_ancestor
+    from lgx.artifacts.pretrained import load_pretrained
+    from lgx.artifacts.sources import resolve
+
+    if Path(out).exists():
+        raise UserError(f"--out {out}: exists; give a new folder")
+    rotate_ancestor(load_pretrained(resolve(source).place), data, images, Path(out))
+    print(f"written   {out}")
+
+
 def mark_of(writer: str) -> str:
     """What stands before a figure that a command drew."""
     return f"<!-- written by {writer} -->\n"
@@ -237,7 +259,7 @@ def macs(names: list[str], num_classes: int = 1000) -> None:
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "tasks": tasks, "parameters": parameters, "paths": paths, "length": length, "macs": macs,
+    "tasks": tasks, "parameters": parameters, "paths": paths, "length": length, "rotate": rotate, "macs": macs,
 }  # fmt: skip
 
 
