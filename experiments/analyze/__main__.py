@@ -1,4 +1,4 @@
-"""``python -m experiments.analyze``: maps of tasks, trained parameters, paths of a selection, length, rotation, MACs."""
+"""``python -m experiments.analyze``: maps of tasks, parameters, paths of a selection, length, rotations, MACs."""
 
 import csv
 import sys

@@ -28,7 +28,7 @@ def rotate_ancestor(source: PretrainedNetwork, data: str, images: int, out: Path
     folder = Path(source.name)
     tensors = load_file(folder / "model.safetensors")
     rotation = _rotation(_covariance(source.model.eval(), sample_inputs(source, data, images, "rotate")))
-    for layer in [f"blocks.{i}." for i in range(len(source.model.blocks))]:
+    for layer in [f"blocks.{i}." for i in range(source.require_vit("rotate").depth)]:
         for norm, reader, writer in (("norm1", "attn.qkv", "attn.proj"), ("norm2", "mlp.fc1", "mlp.fc2")):
             _read(tensors, f"{layer}{norm}", f"{layer}{reader}", rotation)
             _write(tensors, f"{layer}{writer}", rotation)
@@ -64,7 +64,8 @@ def _rotation(covariance: Tensor) -> Tensor:
     components = torch.linalg.eigh(covariance).eigenvectors.flip(1).T  # the last one is the direction of the mean
     mirror = torch.eye(width, dtype=torch.double)[-1] - torch.full((width,), width**-0.5, dtype=torch.double)
     mirror /= mirror.norm()
-    return components - 2 * torch.outer(mirror, mirror @ components)
+    rotation: Tensor = components - 2 * torch.outer(mirror, mirror @ components)
+    return rotation
 
 
 def _read(tensors: dict[str, Tensor], norm: str, layer: str, rotation: Tensor) -> None:
