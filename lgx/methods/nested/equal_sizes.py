@@ -40,9 +40,9 @@ _FORWARDS = 4.5
 class EqualSizes(SlicedNetwork):
     """Trains finished networks of several sizes, one size in each update, all sizes with the same compute.
 
-    The sizes are the listed ones, which :attr:`measured` completes, and further ones (:attr:`further`), which together
-    get as much compute as one of them (:class:`~lgx.methods.nested.shares.EqualCompute`). After training, about forty
-    sizes are measured (the front).
+    The sizes are the listed ones, which :attr:`measured` completes, and random ones between the smallest listed values
+    and the whole network (:class:`~lgx.methods.nested.shares.EqualCompute`). After training, about forty sizes are
+    measured (the front).
 
     Args:
         guidance: What the slices learn from the ancestor.
@@ -87,8 +87,8 @@ class EqualSizes(SlicedNetwork):
 
     @cached_property
     def updates(self) -> EqualCompute:
-        """The updates of each measured size, and of all further ones."""
-        return EqualCompute([*([size] for size in self.measured), self.further], self.fixed_cost)
+        """The updates of each trained size, and of random sizes between the smallest listed ones and the whole."""
+        return EqualCompute([*([size] for size in self.measured), self.grid], self.fixed_cost)
 
     @property
     def asks_ancestor(self) -> bool:
@@ -105,11 +105,6 @@ class EqualSizes(SlicedNetwork):
         """Sizes between the smallest listed values and the whole network."""
         least = min(size.depth for size in self.listed), min(size.embed_dim for size in self.listed)
         return size_grid(self.architecture, *least)
-
-    @cached_property
-    def further(self) -> list[Architecture]:
-        """Sizes that are trained besides those of :attr:`measured`, so that sizes between them are good, too."""
-        return self.grid
 
     def draw(self, *parts: int) -> list[Architecture]:
         """The size of one update, whose number ends ``parts``."""
@@ -159,7 +154,7 @@ class EqualSizes(SlicedNetwork):
         if steps is None or not self.trainer.is_global_zero:
             return
         *names, _ = size_names([*self.measured, self.architecture], self.architecture)
-        names.append("further sizes")
+        names.append("random sizes")
         counts = [f"{round(share * steps):,} of {name}" for name, share in zip(names, self.updates.shares, strict=True)]
         print(f"updates    {', '.join(counts)}{self._duration(steps)}", flush=True)
         wanted = self._steps_of_compute

@@ -19,7 +19,7 @@ from lgx.errors import UserError
 from lgx.initialization import Front
 from lgx.methods.nested import FAMILY
 from lgx.methods.nested.equal_sizes import EqualSizes
-from lgx.methods.nested.front import halfway_grid, measured_front
+from lgx.methods.nested.front import measured_front
 from lgx.methods.nested.head import ends_with_linear, fit_head, fit_temperature
 from lgx.methods.nested.sizes import size_names, slice_text
 from lgx.methods.nested.slicing import slice_network
@@ -37,11 +37,10 @@ class Family(SeveralNetworks, EqualSizes):
     A slice of l layers has the first l - 1 layers and the last one. So the head reads the same layer in all sizes, and
     a deeper slice has the same first layers.
     Each update trains one size on a batch, from labels alone. The sizes are the listed ones, and the whole network,
-    which results call ``ancestor``. All of them get the same compute, and so do, together, sizes with their depths and
-    widths and those halfway between these (:func:`~lgx.methods.nested.front.halfway_grid`); see
-    :class:`~lgx.methods.nested.shares.EqualCompute`. These few sizes get enough updates each to be as good as the
-    listed ones; forty random ones did not. See :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the
-    slices, and :class:`~lgx.methods.nested.method.Nested` for the papers.
+    which results call ``ancestor``. All of them get the same compute, and so do random sizes between the smallest
+    listed values and the whole network (:class:`~lgx.methods.nested.shares.EqualCompute`). See
+    :class:`~lgx.methods.nested.sliced_network.SlicedNetwork` for the slices, and
+    :class:`~lgx.methods.nested.method.Nested` for the papers.
 
     That one network is trained at several sizes, one after the other, is of Yu et al., "Slimmable Neural Networks",
     ICLR 2019, and Cai et al., "Once-for-All", ICLR 2020, whose steps sum the gradients of several sizes. Equal compute
@@ -81,11 +80,6 @@ class Family(SeveralNetworks, EqualSizes):
     def measured(self) -> list[Architecture]:
         """The trained sizes: the listed ones, then the whole network."""
         return list(dict.fromkeys([*self.listed, self.architecture]))
-
-    @cached_property
-    def further(self) -> list[Architecture]:
-        """See :class:`~lgx.methods.nested.equal_sizes.EqualSizes`: a few sizes, so that each gets many updates."""
-        return halfway_grid(self.architecture, self.measured) or self.grid
 
     def measure(self, sizes: Sequence[Architecture]) -> Front | None:
         """See :class:`~lgx.methods.nested.equal_sizes.EqualSizes`: with the metric of the task."""

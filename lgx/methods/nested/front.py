@@ -2,8 +2,8 @@
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise, product
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,31 +46,6 @@ def size_grid(whole: Architecture, least_depth: int, least_width: int) -> list[A
         ratios = dict.fromkeys((half, whole.mlp_ratio))
         networks += [sizes.network(depth, width, ratio) for depth, ratio in product(depths, ratios)]
     return networks
-
-
-def halfway_grid(whole: Architecture, trained: Sequence[Architecture]) -> list[Architecture]:
-    """The depths and widths of trained networks and those halfway between two of them, all with the whole one's MLP.
-
-    Args:
-        whole: The whole network.
-        trained: The trained networks, which are left out.
-    """
-    sizes = Sizes.within(whole)
-    depths = _with_halves([size.depth for size in trained], range(1, whole.depth + 1))
-    widths = _with_halves([size.embed_dim for size in trained], sizes.widths())
-    networks = [sizes.network(depth, width, whole.mlp_ratio) for width, depth in product(widths, depths)]
-    return [network for network in networks if network not in trained]
-
-
-def _with_halves(values: Sequence[int], allowed: Sequence[int]) -> list[int]:
-    """Values and the middle between each two neighbors, each replaced by the nearest allowed value, increasing."""
-    ordered = sorted(values)
-    middles = [(low + high) / 2 for low, high in pairwise(ordered)]
-    return sorted({_nearest(each, allowed) for each in (*ordered, *middles)})
-
-
-def _nearest(value: float, allowed: Sequence[int]) -> int:
-    return min(allowed, key=lambda each: abs(each - value))
 
 
 def _spread(values: list[int], most: int) -> list[int]:

@@ -88,7 +88,7 @@ def fitted(start: Head, loss: Callable[[Head], Tensor]) -> tuple[dict[str, Tenso
 def fit_head(method: Any) -> None:
     """Fit the head to features of training examples, read as in evaluation; see :func:`fitted`.
 
-    One head serves all sizes: every example is read by some of the listed sizes, and by as many further ones. The loss
+    One head serves all sizes: every example is read by some of the trained sizes, and by as many random ones. The loss
     is the cross-entropy of the training, weighted where the training balances classes. Every process reads all
     examples, so that the head does not depend on the number of processes; they are no more than the run has trained on.
 
@@ -174,7 +174,7 @@ def _inputs(method: Any) -> Iterator[HeadInputs]:
         examples = method.joined(several)
         targets = torch.cat([batch.targets for batch in several])
         generator = random.Random(repr((run_seed(), number)))
-        sizes = [*method.measured, *generator.choices(method.further, k=len(method.measured))]
+        sizes = [*method.measured, *generator.choices(method.grid, k=len(method.measured))]
         stride = -(-len(sizes) // _SIZES)
         for index, size in enumerate(sizes):
             part = slice(index % stride, None, stride)

@@ -16,7 +16,7 @@ from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands import api
 from lgx.core.rows import read_rows
 from lgx.initialization.sizing import enough, parse_budgets
-from lgx.methods.nested.front import halfway_grid, size_grid
+from lgx.methods.nested.front import size_grid
 from lgx.methods.nested.sizes import KEYS, default_sizes, parse_size, slice_text
 from lgx.methods.nested.slicing import sliced
 from lgx.results.comparison import Options, compare_files
@@ -131,18 +131,6 @@ def test_sizes_are_stored_exactly(tmp_path):
     assert small == [(6, 192, 4), (6, 128, 4), (3, 128, 2)]
     assert {size.mlp_ratio for size in size_grid(tiny, 3, 128)} == {2, 4}
     assert (len(size_grid(tiny, 3, 128)), len(size_grid(tiny.replace(embed_dim=768, num_heads=12), 3, 64))) == (40, 40)
-
-
-def test_sizes_at_and_halfway_between_the_trained_depths_and_widths_are_trained_too():
-    tiny = ViTArchitecture(12, 192, 3, patch_size=8, img_size=64)
-    further = halfway_grid(tiny, [*default_sizes(tiny), tiny])
-    trained = {(6, 192), (12, 192), (6, 128)}  # 3 x 128 has half of the MLP
-    everywhere = {(depth, width) for depth in (3, 4, 6, 9, 12) for width in (128, 192)}
-    assert {(size.depth, size.embed_dim) for size in further} == everywhere - trained
-    assert {size.mlp_ratio for size in further} == {4}
-    base = ViTArchitecture(12, 768, 12, patch_size=8, img_size=64)
-    assert {size.embed_dim for size in halfway_grid(base, [*default_sizes(base), base])} == {512, 640, 768}
-    assert halfway_grid(tiny, [tiny.replace(depth=11), tiny]) == []
 
 
 @pytest.mark.parametrize(
