@@ -111,6 +111,7 @@ def run_command(argv: Sequence[str]) -> None:
             importlib.import_module("lgx.commands.training_help").print_help(command)
             return
         argv = ["--help" if word == "--help-all" else word for word in argv]
+        importlib.import_module("lgx.training.option_names").check_options(argv[1:])
         importlib.import_module("lgx.training.cli").run(list(argv), _write_report)
     elif command in {**TRAINING, **COMMANDS}:
         importlib.import_module("lgx.commands.run").run(command, list(argv[1:]))

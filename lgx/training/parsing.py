@@ -1,6 +1,5 @@
 """Parse command lines with jsonargparse: one sentence for any mistake."""
 
-import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from jsonargparse import ActionConfigFile, ArgumentError, Namespace, set_dumper
 from lgx.errors import UserError
 from lgx.host.safety import read_yaml
 from lgx.training.lightning_internals import option_strings
+from lgx.training.option_names import hint
 
 _CLASS_FIRST = "give the class before its options"
 _KINDS = re.compile(r"\s+(Subclass types expect|- a (class path|dict) )")
@@ -85,18 +85,11 @@ def _explain(message: str, options: Sequence[str]) -> str:
         helps = [f"--{group}.help" for group in (place, place.partition(".")[0])]
         reason += f"; see {next((help for help in helps if help in options), '--help')}"
     elif reason.startswith("unrecognized arguments: "):
-        name = reason.split()[2].partition("=")[0]
-        same = [option for option in options if option.endswith(f".{name.lstrip('-')}")]
-        reason += f"; did you mean {same[0]}?" if same else _similar(name, options)
+        reason += hint(reason.split()[2].partition("=")[0], options)
     elif reason.startswith(("Expected", "Not")) and "Got value" not in reason:
         value = re.search(r"Given value: (?!NestedArg)(.+?)(\. Got value|\n|$)", message)
         reason += f", got {value[1]:.100}" if value else ""
     return f"{place}: {reason}" if place else reason
-
-
-def _similar(name: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=2, cutoff=0.7)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

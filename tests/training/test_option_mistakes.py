@@ -21,8 +21,8 @@ MISTAKES = {
     "--model=Ancestorr": "model: class 'Ancestorr' is unknown",
     "--trainer.callbacks+=EarlyStoping": "class 'EarlyStoping' is unknown",
     "--trainer.logger=[CSVLogger,WandLogger]": "trainer.logger: ",
-    "--lerngene x": "unrecognized arguments: --lerngene",
-    "--max_epochs=3": "--max_epochs=3; did you mean --trainer.max_epochs?",
+    "--lerngene x": "--lerngene: there is no such option",
+    "--max_epochs=3": "--max_epochs: there is no such option; did you mean --trainer.max_epochs?",
     "--model.num_classes=11": "model.num_classes: follows the data; leave it out",
     "--model=Finetune --model.initializer.source=x": "model.initializer: give the class before its options",
     "--trainer.logger=true --trainer.logger.save_dir=x": "trainer.logger: give the class before its options",
@@ -72,8 +72,8 @@ def test_a_mistake_gets_one_sentence_and_leaves_no_run(images, tmp_path, words):
 
 
 FILES = {
-    "trainer: {max_epoch: 3}": "Group 'trainer' does not accept option 'max_epoch'",
-    "modle: {arch: x}": "Option 'modle.arch' is not accepted",
+    "trainer: {max_epoch: 3}": "run.yaml: trainer.max_epoch: there is no such option; did you mean trainer.max_epochs",
+    "modle: {arch: x}": "run.yaml: modle: there is no such option; did you mean model?",
     "model: {class_path: lgx.methods.SWS, init_args: {stagse: [1]}}": "run.yaml: model: Option 'stagse'",
     "trainer: {callbacks: [{class_path: EarlyStopping, init_args: {patence: 3}}]}": "run.yaml: trainer.callbacks: ",
     "data: {class_path: CIFAR10, init_args: {seed: 5}}": "run.yaml: data.seed: follows --seed_everything; leave it out",
