@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import entry_points, version
 from pathlib import Path
@@ -44,8 +45,9 @@ def check_options(argv: Sequence[str]) -> None:
             accepted |= {f"{group}.{name}" for name in ("class_path", *table[group][classes.pop()])}
             continue
         unchecked.add(group)
+        may_be_foreign = "torch" in sys.modules or entry_points(group="lgx.methods")  # a script's, or a package's class
         for name in classes:
-            if name.isidentifier() and name not in table[group] and not entry_points(group="lgx.methods"):
+            if name.isidentifier() and name not in table[group] and not may_be_foreign:
                 raise UserError(f"{group}: class {name!r} is unknown{hint(name, table[group]) or '; see --help'}")
     for file, option, _ in given:
         if option not in accepted and option.partition(".")[0] not in unchecked:
