@@ -4,7 +4,9 @@ import csv
 import re
 
 import pytest
+import timm
 import torch
+from safetensors.torch import load_file, save_file
 
 from experiments.analyze.__main__ import main
 from experiments.analyze.length import in_words, leads_of, length_table, means_of
@@ -16,7 +18,8 @@ from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
 from tests.results.helpers import row as some_row
-from tests.support.command_line import ARCH, analyze, lgx, ok
+from tests.support.command_line import ARCH, analyze, lgx, ok, refusal
+from tests.support.fake_data import class_tree
 from tests.support.task_maps import BASE, EMBEDDINGS, hypernet_of, points_and_words, save_learngene
 
 
@@ -150,3 +153,25 @@ def test_characteristics_are_those_computed_by_hand():
     assert statistics_of(one, [one, other], 0.01).diversity == pytest.approx(1)
     assert statistics_of(one, [one, one], 0.01).diversity == pytest.approx(0)
     assert statistics_of(one, [one, one, other], 0.01).diversity == pytest.approx(2 / 3)
+
+
+def test_a_rotated_ancestor_computes_the_same_with_most_of_it_in_its_first_dimensions(tmp_path):
+    class_tree(tmp_path / "images", ["a", "b"], 8)
+    ok(lgx("init", "--arch", ARCH, "--num_classes", 3, "--out", tmp_path / "vit"))
+    weights = load_file(tmp_path / "vit/model.safetensors")
+    generator = torch.Generator().manual_seed(0)
+    noisy = {name: tensor + 0.2 * torch.randn(tensor.shape, generator=generator) for name, tensor in weights.items()}
+    save_file(noisy, tmp_path / "vit/model.safetensors")
+    words = ("rotate", "--source", tmp_path / "vit", "--data", tmp_path / "images", "--out", tmp_path / "rotated")
+    ok(analyze(*words))
+    assert "exists" in refusal(analyze(*words))
+    models = [timm.create_model(f"local-dir:{tmp_path / name}", pretrained=True).eval() for name in ("vit", "rotated")]
+    images = torch.randn(4, 3, *models[0].patch_embed.img_size, generator=generator)
+    with torch.no_grad():
+        before, after = (model(images) for model in models)
+        kept = [model.norm(model.forward_features(images)).square().mean((0, 1)) for model in models]
+    torch.testing.assert_close(after, before, rtol=1e-3, atol=1e-4)
+    half = len(kept[0]) // 2
+    first, others = kept[1][:half].sum(), kept[1][half:].sum()
+    assert first > 2 * others
+    assert first / others > 2 * kept[0][:half].sum() / kept[0][half:].sum()
