@@ -35,11 +35,11 @@ def check_options(argv: Sequence[str]) -> None:
         UserError: If there is no such option or class, or a configuration file cannot be read.
     """
     table = json.loads(TABLE.read_text("utf-8"))
-    given = [*_on_command_line(argv)]
+    options = [*_on_command_line(argv)]
     accepted = {*table["run"]}
     unchecked = set() if version("lightning") == table["lightning"] else {*LIGHTNING}
     for group in GROUPS:
-        paths = [str(value) for _, option, value in given if option == f"{group}.class_path"]
+        paths = [str(value) for _, option, value in options if option == f"{group}.class_path"]
         classes = {path.rpartition(".")[2] if path.startswith(("lgx.", "data_modules.")) else path for path in paths}
         if classes <= {*table[group]} and len(classes) == 1:
             accepted |= {f"{group}.{name}" for name in ("class_path", *table[group][classes.pop()])}
@@ -49,7 +49,7 @@ def check_options(argv: Sequence[str]) -> None:
         for name in classes:
             if name.isidentifier() and name not in table[group] and not may_be_foreign:
                 raise UserError(f"{group}: class {name!r} is unknown{hint(name, table[group]) or '; see --help'}")
-    for file, option, _ in given:
+    for file, option, _ in options:
         if option not in accepted and option.partition(".")[0] not in unchecked:
             place, dashes = (f"{file}: ", "") if file else ("", "--")
             close = hint(f"{dashes}{option}", [f"{dashes}{name}" for name in sorted(accepted)])

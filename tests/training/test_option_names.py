@@ -34,10 +34,9 @@ def _classes(base):
 
 
 def table_text():
-    registry.load_all()  # parsers that have parsed have further options
-    parsers = [
-        _new_parser.__wrapped__(command, None) for command in ("fit", "validate", "test", "predict")
-    ]  # unused ones
+    registry.load_all()
+    commands = ("fit", "validate", "test", "predict")
+    parsers = [_new_parser.__wrapped__(command, None) for command in commands]  # one that has parsed has more options
     run = {name for parser in parsers for name in _names(parser)}
     rows = [f'"lightning": "{version("lightning")}"', f'"run": {json.dumps(sorted(run))}']
     for group, base in {"model": Method, "data": TaskDataModule}.items():
