@@ -30,7 +30,8 @@ from lgx.methods import registry
 from lgx.methods.base import Method
 from lgx.training.callbacks.run_weights import BestCheckpoint
 from lgx.training.lightning_internals import read_whole_numbers_first
-from lgx.training.parsing import LINKED, ConfigFile, parse, underscored
+from lgx.training.option_names import LINKED
+from lgx.training.parsing import ConfigFile, parse, underscored
 from lgx.training.trainer_parts import FOLLOW_RUN
 
 REFUSED = "the configuration contains an invalid value"

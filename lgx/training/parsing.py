@@ -11,7 +11,7 @@ from jsonargparse import ActionConfigFile, ArgumentError, Namespace, set_dumper
 from lgx.errors import UserError
 from lgx.host.safety import read_yaml
 from lgx.training.lightning_internals import option_strings
-from lgx.training.option_names import hint
+from lgx.training.option_names import LINKED, hint
 
 _CLASS_FIRST = "give the class before its options"
 _KINDS = re.compile(r"\s+(Subclass types expect|- a (class path|dict) )")
@@ -41,10 +41,6 @@ def underscored(argv: Sequence[str]) -> list[str]:
         if option.startswith("--"):
             words[number] = f"--{option[2:].replace('-', '_')}{equals}{value}"
     return words
-
-
-LINKED = {"model.num_classes": "the data", "model.kind": "the data", "data.seed": "--seed_everything"}
-"""Options that follow something else -> what."""
 
 
 class ConfigFile(ActionConfigFile):
