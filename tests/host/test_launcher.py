@@ -36,7 +36,7 @@ def variables(monkeypatch):
 )
 def test_variables_that_contradict_each_other_are_explained(variables, values, words):
     variables(**values)
-    result = lgx("fit", "--config", "missing.yaml")
+    result = lgx("fit")
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert words in result.sentence
 
