@@ -16,7 +16,7 @@ def rotate_ancestor(source: PretrainedNetwork, data: str, images: int, out: Path
 
     The scales and shifts of norms become part of the layers behind them. What a LayerNorm then computes commutes with a
     rotation that keeps the mean of a vector zero (SliceGPT, Ashkboos et al., ICLR 2024). Components are those of the
-    normalized vectors that all norms read (WPAC weighs them, too). A reflection gives them coordinates of mean zero,
+    normalized vectors that all norms read. A reflection gives them coordinates of mean zero,
     and changes each of them little.
 
     Args:

@@ -114,7 +114,9 @@ class Predicted:
 
     def _low_rank_tensors(self) -> dict[Name, LowRankTensor]:
         """The products by name."""
-        factors, rows, rank = self.factors.split(), self.factors.rows, self.products[0][1].a.shape[-1]
+        factors = self.factors.split()
+        rows = self.factors.rows
+        rank = self.products[0][1].a.shape[-1]
         ones = torch.from_numpy(np.float32(np.arange(rows.shape[1]) == rank)).to(rows) if rank % 16 else None
         low_rank = {}
         for names, product in self.products:
@@ -212,7 +214,8 @@ class _SumOfProductNorms(torch.autograd.Function):
         """Compute the gradient of the factors, (R, r padded)."""
         norms, of_partners, rows = ctx.saved_tensors
         wide = _wide(rows)
-        stacks, of_rows = _stacks(wide, ctx.sizes), torch.empty_like(wide)
+        stacks = _stacks(wide, ctx.sizes)
+        of_rows = torch.empty_like(wide)
         weighted = (of_partners * _share(gradient, norms)[:, None, None]).split([len(stack) for stack in stacks])
         with torch.autocast(norms.device.type, enabled=False):
             for stack, gram, of_stack in zip(stacks, weighted, _stacks(of_rows, ctx.sizes), strict=True):

@@ -20,7 +20,7 @@ GROUPS = ("model", "data")
 LIGHTNING = ("trainer", "checkpoint")
 """Groups whose options depend on Lightning's version."""
 Option = tuple[str, str, str]
-"""Its file, "" for the command line, its name in at most two parts, and its value."""
+"""``FILE: `` or, of the command line, "", its name in at most two parts, and its value."""
 LINKED = {"model.num_classes": "the data", "model.kind": "the data", "data.seed": "--seed_everything"}
 """Options that follow something else -> what."""
 
@@ -48,16 +48,14 @@ def check_options(argv: Sequence[str]) -> None:
         else:
             unchecked.add(group)
     if not _may_be_foreign([path for _, _, path in paths]):
-        for file, option, name in paths:
+        for place, option, name in paths:
             group = option.partition(".")[0]
             if name not in table[group] and not Path(name).is_file():
-                place = f"{file}: " if file else ""
-                raise UserError(
-                    f"{place}{group}: class {name!r} is unknown{hint(name, table[group]) or '; see --help'}"
-                )
-    for file, option, _ in options:
+                close = hint(name, table[group]) or "; see --help"
+                raise UserError(f"{place}{group}: class {name!r} is unknown{close}")
+    for place, option, _ in options:
         if option not in accepted and option.partition(".")[0] not in unchecked:
-            place, dashes = (f"{file}: ", "") if file else ("", "--")
+            dashes = "" if place else "--"
             close = hint(f"{dashes}{option}", [f"{dashes}{name}" for name in sorted(accepted - {*LINKED})])
             raise UserError(f"{place}{dashes}{option}: there is no such option{close}")
 
@@ -99,20 +97,21 @@ def _on_command_line(argv: Sequence[str]) -> Iterator[Option]:
 
 def _in_file(file: str) -> Iterator[Option]:
     content = read_yaml(Path(file), "give a configuration file") if file else None
+    place = f"{file}: "
     for group, options in content.items() if isinstance(content, dict) else ():
         if group == "config":  # another file, which the parser reads
-            yield from ((file, f"{each}.class_path", "") for each in GROUPS)
+            yield from ((place, f"{each}.class_path", "") for each in GROUPS)
         elif isinstance(options, dict) and group in (*GROUPS, *LIGHTNING):
             of_class = options.get("init_args")
             for name, value in (options | (of_class if isinstance(of_class, dict) else {})).items():
-                yield from _named(file, f"{group}.{name}", value)
+                yield from _named(place, f"{group}.{name}", value)
         elif options is not None:
-            yield from _named(file, f"{group}.class_path" if group in GROUPS else str(group), options)
+            yield from _named(place, f"{group}.class_path" if group in GROUPS else str(group), options)
 
 
-def _named(file: str, name: str, value: Any) -> Iterator[Option]:
+def _named(place: str, name: str, value: Any) -> Iterator[Option]:
     """The option that a name with dots belongs to; nothing for requests of help and for arguments without a name."""
     first, *rest = name.rstrip("+").split(".")
     parts = [first, *(part for part in rest if part != "init_args")]
     if "dict_kwargs" not in parts and parts[-1] != "help":
-        yield file, ".".join(parts[:2]), str(value)
+        yield place, ".".join(parts[:2]), str(value)
