@@ -16,7 +16,7 @@ from lgx.host.files import atomic_path
 from lgx.host.launcher import job_rank
 from lgx.host.locks import locked
 from lgx.host.safety import read_json
-from lgx.host.signals import REQUEUE
+from lgx.host.signals import REQUEUE, STOP
 
 
 @dataclass(frozen=True)
@@ -180,6 +180,7 @@ def _leave_process_group() -> None:
 if __name__ == "__main__":  # the process of a job, or a further process of its run, which Lightning starts
     from lgx.cli import main
 
+    STOP.listen(REQUEUE)  # it would end a run that is still loading torch, or that has just finished
     if sys.argv[1] == "--job":
         described = Job(**json.loads(sys.argv[2]))
         main(described.command, lambda _: run_job(described))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lgx.host.locks import locked
+from lgx.host.signals import REQUEUE
 from lgx.runs.executors import LocalExecutor, _share
 from lgx.runs.jobs import Job, change_of, is_finished, mark_finished
 from lgx.runs.scheduler import Pool
@@ -82,6 +83,7 @@ def test_a_run_of_another_process_is_waited_for_and_started_only_if_it_is_unfini
     with held_elsewhere(one.folder):
         pool.start([one])
         wait_until(lambda: "another process works on it" in Path(one.log).read_text(), 60, "the job waits")
+        pool._submissions[0].handle.send_signal(REQUEUE)  # it is not training, and finishes
         if is_ended_there:
             mark_finished(one)  # in place of the process that holds the lock
     assert pool.wait() == [(one, "finished")]
