@@ -48,7 +48,7 @@ def test_a_descendant_of_the_auxiliary_nets_depth_has_its_function(cls, family, 
     network = moved(method.build_network())
     path = str(tmp_path / "final.learngene.safetensors")
     learngene = method.learngene(network.state_dict())
-    assert learngene.num_layers == 2
+    assert (learngene.num_layers, learngene.architecture) == (2, method.architecture)
     learngene.save(path)
     start = initialize(method.architecture.unshared(), initializer_for(path))
     assert start.random == ()

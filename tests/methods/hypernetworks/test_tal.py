@@ -159,16 +159,6 @@ def test_the_tuned_learngene_starts_descendants_of_any_size_for_seen_and_unseen_
     assert not torch.equal(written["seen"]["head.weight"], written["unseen"]["head.weight"])
 
 
-def test_embeddings_of_another_width_are_refused(tuned, tmp_path):
-    file, arch = tuned / "final.learngene.safetensors", "depth=2,embed_dim=8,num_heads=2,patch_size=4,img_size=16"
-    embeddings = tmp_path / "8.safetensors"
-    TaskEmbeddings({"other": torch.ones(8)}, "deit_tiny_patch16_224").save(embeddings)
-    options = ["--task_embeddings", embeddings, "--num_classes", 3, "--out", tmp_path / "d"]
-    sentence = refusal(lgx("init", "--source", file, "--arch", arch, *options))
-    assert "task embedding: expected 16 numbers" in sentence
-    assert not (tmp_path / "d").exists()
-
-
 def test_a_descendant_starts_from_the_prediction_for_its_task_also_with_averaged_weights(tasks, tuned, tmp_path):
     source = f"--model.initializer.source={tuned}/final.learngene.safetensors"
     start = [

@@ -26,7 +26,6 @@ from lgx.methods.lsamd.super_ancestor import (
     DatasetAdapter,
     ImageSums,
     SuperAncestor,
-    price_of,
     random_path,
     swapped_paths,
 )
@@ -82,11 +81,6 @@ def test_random_paths_fill_their_share_of_the_training_and_depend_on_seed_and_st
 def test_random_paths_take_both_blocks_equally_often():
     drawn = [used for step in range(500) for used in random_path(0.5, step, 1000, 12)]
     assert 0.47 < sum(drawn) / len(drawn) < 0.53
-
-
-def test_the_price_is_the_expected_number_of_own_blocks():
-    probabilities = torch.tensor([[1.0, 0.0], [0.25, 0.25]])
-    assert price_of(probabilities) == pytest.approx(0.5 + 0.75)
 
 
 def test_the_price_is_added_to_the_loss_except_on_random_paths():

@@ -3,7 +3,6 @@
 import csv
 import re
 import shutil
-from statistics import fmean
 
 import pytest
 import timm
@@ -101,13 +100,6 @@ def test_a_budget_gives_the_best_in_validation_and_of_equal_ones_the_smallest(fa
     assert marked == [
         (score, -size) for score, size in scores if all(score > other for other, small in scores if small > size)
     ]
-
-
-def test_the_last_validation_and_the_test_are_averages_over_the_listed_sizes(family):
-    rows = [row for row in read_rows(family / "results.csv") if (row.metric, row.epochs) == ("acc", 3)]
-    assert sum(row.split == "test" for row in rows) == 3  # with the ancestor
-    validated = [row.value for row in rows if row.split == "val"]
-    assert Learngene.load(family / f"final{SUFFIX}").metrics == {"val/acc": pytest.approx(fmean(validated))}
 
 
 def test_the_ancestor_is_a_network_of_the_front(family, tmp_path):

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from benchmarks.launches import operations
 from lgx.artifacts.learngene import SUFFIX, WHOLE, Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.commands.api import init
@@ -152,14 +151,6 @@ def test_the_ancestors_own_size_is_the_ancestor(trained):
     assert sum(name.startswith(WHOLE) for name in stored) == len(tensors) == len(stored) // 2
 
 
-def test_a_slice_has_the_first_layers_of_the_order(trained):
-    method, file, tensors = trained
-    start = init(source=file, arch=method.architecture.replace(depth=2).spec(), method="nested").state_dict()
-    for layer, kept in enumerate((0, 4)):
-        bias = start[f"blocks.{layer}.norm1.bias"] - tensors[f"blocks.{kept}.norm1.bias"]
-        assert 0 < bias.abs().max() < 0.011
-
-
 def test_a_budget_gives_a_narrower_network_rather_than_few_whole_layers(trained):
     method, file, _ = trained
     budget = method.architecture.replace(depth=2).count_parameters() + 100
@@ -188,18 +179,6 @@ def test_whole_layers_are_trained_like_all_slices_and_keep_more_of_the_ancestor_
     in_training = method.outputs(size, images)[1]
     assert torch.allclose(in_training, trained_alone(images), rtol=1e-3, atol=1e-4)
     assert not torch.allclose(in_training, method.eval().outputs(size, images)[1], rtol=1e-3, atol=1e-4)
-
-
-def test_a_slice_costs_few_operations_more_than_a_network_of_its_size(trained):
-    method, _, _ = trained
-    size, images = method.size(4, 48, 0.5), torch.randn(2, 3, 16, 16)
-
-    def passes(logits, parameters):
-        torch.autograd.grad(logits().sum(), parameters, allow_unused=True)
-
-    alone, shared = size.build(), [p for name, p in method.network.named_parameters() if not name.startswith(WHOLE)]
-    of_slice = operations(lambda: passes(lambda: method.logits(size, images), shared))
-    assert of_slice <= 1.15 * operations(lambda: passes(lambda: alone(images), list(alone.parameters())))
 
 
 def test_a_size_that_a_step_has_twice_counts_twice(trained):

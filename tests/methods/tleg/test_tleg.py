@@ -1,20 +1,16 @@
 """TLEG: every layer is a combination of two, compared with naive constructions."""
 
-import json
-
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 from lgx.architectures import ViTArchitecture
-from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
 from lgx.components.optim import parameter_groups
 from lgx.initialization import initialize
 from lgx.methods import LinearExpansion
 from lgx.methods.tleg.method import linearly_expanded
-from tests.support.command_line import ARCH, lgx, ok
 
 AUX = ViTArchitecture(4, 24, 3, patch_size=4, img_size=16, num_classes=5)
 
@@ -106,18 +102,3 @@ def test_descendants_of_any_depth_are_expanded_exactly(network, learngene_file, 
         assert_close(tensor, expected[name], rtol=1e-6, atol=1e-8, msg=name)  # equal up to rounding
     assert start.random == ()
     assert start.stored == AUX.replace(depth=2).count_parameters()
-
-
-def test_a_run_leaves_a_learngene_of_two_layers(fit, ancestor, tmp_path):
-    teacher = f"--model.ancestor={ancestor}/final.learngene.safetensors"
-    ok(fit("TLEG", "--name=t", teacher, "--trainer.max_epochs=8"))
-    run = tmp_path / "runs/test/t/seed0"
-    learngene = Learngene.load(run / "final.learngene.safetensors")
-    assert (learngene.method, learngene.num_layers, learngene.architecture.depth) == ("tleg", 2, 4)
-    state = load_checkpoint(run / "checkpoints/last.ckpt")["state_dict"]
-    assert {name.split(".")[2] for name in state if ".blocks." in name} == {"0", "1"}
-    six, source = ARCH.replace("depth=4", "depth=6"), run / "final.learngene.safetensors"
-    ok(lgx("init", "--source", source, "--arch", six, "--head", "3", "--out", tmp_path / "six"))
-    ok(lgx("init", "--source", source, "--arch", six, "--out", tmp_path / "like"))
-    config = json.loads((tmp_path / "like/config.json").read_text())
-    assert (config["num_classes"], config["label_names"]) == (3, ["circle", "square", "stripe"])
