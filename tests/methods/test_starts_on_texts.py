@@ -17,9 +17,9 @@ from lgx.commands.init import data_for_sizes
 from lgx.errors import UserError
 from lgx.initialization import initialize
 from lgx.initialization.width import evenly, evenly_spaced, narrow
-from lgx.methods import LayerChoice, WeightSelection, WeightSubcloning
+from lgx.methods import WeightSelection, WeightSubcloning
 from lgx.methods.initializers import initializer_for
-from lgx.methods.weight_subcloning.importance import on_inputs
+from lgx.methods.weight_subcloning.importance import influence, on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change
 from tests.support.text_networks import padded_ids, plain_network
 from tests.support.tokenizers_of_models import write_tokenizer
@@ -294,35 +294,23 @@ def test_texts_are_read_with_the_tokenizer_beside_the_network(tmp_path, network,
         WeightSubcloning(str(folder), str(texts)).ranked  # noqa: B018
 
 
-def test_the_layers_of_the_highest_block_influence_on_texts_are_those_of_plain_hooks_without_padding(tmp_path):
-    from tokenizers import Tokenizer
+def test_block_influence_is_that_of_plain_hooks_on_tokens_without_padding():
+    model, architecture = source("llama")
+    inputs, changes, hooks = padded_ids(), [], []
+    is_token = inputs[:, 1] == 1
 
-    plain = plain_network("llama")
-    plain.resize_token_embeddings(320)
-    plain.config.pad_token_id = 319
-    torch.nn.init.normal_(plain.model.layers[1].mlp.down_proj.weight, std=0.01)
-    folder = write_tokenizer(tmp_path / "llama", "bare")
-    plain.save_pretrained(folder)
-    texts = ["a cat", "the dog saw a cat on the mat", "mats"]
-    (tmp_path / "texts.txt").write_text("\n\n".join(texts))
-    changes = [[] for _ in plain.model.layers]
-    for layer, found in zip(plain.model.layers, changes, strict=True):
-        layer.register_forward_hook(
-            lambda _module, inputs, output, found=found: found.extend(
-                1 - float(a @ b / a.norm() / b.norm())
-                for a, b in zip(inputs[0][0].double(), output[0].double(), strict=True)
-            )
-        )
+    def note(_module, given, output):
+        before, after = (x[is_token].double() for x in (given[0], output))
+        changes.append(1 - (before * after).sum(-1) / before.norm(dim=-1) / after.norm(dim=-1))
+
+    for block in architecture.blocks(model):
+        hooks.append(block.register_forward_hook(note))
     with torch.no_grad():
-        for text in texts:  # one by one, so that none is padded
-            plain(torch.tensor([Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text).ids]))
-    expected = [sum(each) / len(each) for each in changes]
-    start = LayerChoice(str(folder), data=str(tmp_path / "texts.txt"))
-    assert_close(start._influence, torch.tensor(expected).double(), rtol=1e-4, atol=1e-6)
-    assert [start.chosen(count) for count in (1, 2)] == [best(expected, count) for count in (1, 2)]
-    result = initialize(start.named_size("depth=2,embed_dim=48,num_heads=6", None), start)
-    last = plain.model.layers[best(expected, 2)[1]]
-    assert torch.equal(result.model.model.layers[1].mlp.up_proj.weight, last.mlp.up_proj.weight)
+        model(inputs)
+    for hook in hooks:
+        hook.remove()
+    assert len({len(change) for change in changes}) == 1
+    assert_close(influence(model, architecture, inputs), torch.stack(changes).mean(1), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [WeightSelection, WeightSubcloning])

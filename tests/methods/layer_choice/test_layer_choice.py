@@ -68,7 +68,7 @@ def test_everything_outside_the_layers_is_the_ancestors(ancestor):
 
 
 def test_influence_is_one_minus_the_mean_cosine_of_what_a_layer_reads_and_returns(ancestor, images):
-    start = LayerChoice(ancestor, "influence", data=str(images), images=20)
+    start = LayerChoice(ancestor, data=str(images), images=20)  # with data the default
     model, pairs = start.loaded.model, []
     hooks = [block.register_forward_hook(lambda _, x, y: pairs.append((x[0], y))) for block in model.blocks]
     with torch.no_grad():
