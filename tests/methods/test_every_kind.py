@@ -25,15 +25,15 @@ from tests.support.label_tables import write_labeled
 
 pytestmark = pytest.mark.slow
 IMAGES = "depth={},embed_dim=16,num_heads=2,patch_size=4,img_size={}"
-TEXTS = "hf:depth={},embed_dim=16,num_heads=2,max_len=16,vocab_size={},type={}"
+TEXTS = "hf:depth={},embed_dim=16,num_heads=2,max_len=16,vocab_size={},type=llama"
 CLASSES = {"classification": 3, "segmentation": 150, "multilabel": 3, "text": 2, "language": SIZE}
 DEPTHS = {"pretrained": 4, "simple_lg": 5, "learngene_pool": 2}
 """Depths of descendants, from sources of four layers, and of instances; of all others 3."""
 
 
-def arch_of(kind: str, depth: int, family: str) -> str:
+def arch_of(kind: str, depth: int) -> str:
     if kind in ("text", "language"):
-        return TEXTS.format(depth, SIZE, family)
+        return TEXTS.format(depth, SIZE)
     return IMAGES.format(depth, 24 if kind == "segmentation" else 16)
 
 
@@ -55,16 +55,15 @@ def data(images: Path, text_root: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
-def ancestors(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], Path]:
-    """Files of untrained networks: (kind, family) -> file."""
+def ancestors(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Files of untrained networks by kind."""
     folder, found = tmp_path_factory.mktemp("ancestors"), {}
     for kind, classes in CLASSES.items():
-        for family in ("llama",) if kind in ("text", "language") else ("vit",):
-            architecture = parse_for(arch_of(kind, 4, family), kind, classes)
-            path = found[kind, family] = folder / f"{kind}-{family}.learngene.safetensors"
-            task = {"name": "shapes", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.2, 0.2]}
-            about = {} if architecture.reads_text else {"task": task}
-            Learngene("ancestor", architecture, dict(architecture.build().state_dict()), **about).save(path)
+        architecture = parse_for(arch_of(kind, 4), kind, classes)
+        path = found[kind] = folder / f"{kind}.learngene.safetensors"
+        task = {"name": "shapes", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.2, 0.2]}
+        about = {} if architecture.reads_text else {"task": task}
+        Learngene("ancestor", architecture, dict(architecture.build().state_dict()), **about).save(path)
     return found
 
 
@@ -77,10 +76,10 @@ def options_of(name: str, kind: str, ancestor: Path) -> list[str]:
     return [str(ancestor).join(option.split("{ancestor}")) for option in known]
 
 
-def starts(spec: MethodSpec, source: Path | None, kind: str, family: str, **options: object) -> None:
+def starts(spec: MethodSpec, source: Path | None, kind: str, **options: object) -> None:
     """A descendant of another depth has the source's parameters, and computes."""
     depth, classes = DEPTHS.get(spec.name, 3), CLASSES[kind]
-    wanted, task = parse_for(arch_of(kind, depth, family), kind, classes), Task("shapes", classes)
+    wanted, task = parse_for(arch_of(kind, depth), kind, classes), Task("shapes", classes)
     module, _, name = str(spec.initializer).partition(":")
     maker: Any = getattr(import_module(module), name)
     initializer: Initializer = maker(**options) if source is None else maker(str(source), **options)
@@ -93,17 +92,16 @@ def starts(spec: MethodSpec, source: Path | None, kind: str, family: str, **opti
 @pytest.mark.parametrize(("method", "kind"), [(s.name, kind) for s in specs().values() for kind in s.kinds])
 def test_a_method_trains_and_starts_a_descendant_of_each_kind_that_it_knows(method, kind, data, ancestors, tmp_path):
     spec = specs()[method]
-    family = "llama" if kind in ("text", "language") else "vit"
-    ancestor = ancestors[kind, family]
+    ancestor = ancestors[kind]
     if spec.module is None or method == "pretrained":
         source = None if method in ("random", "mimetic") else ancestor
         folder = data[kind][1].removeprefix("--data.root=")
-        starts(spec, source, kind, family, **({"data": folder, "images": 4} if method == "snapvit" else {}))
+        starts(spec, source, kind, **({"data": folder, "images": 4} if method == "snapvit" else {}))
         if spec.module is None:
             return
     model = spec.module.rpartition(":")[2]
     base = [w for w in arguments("fit", model, tmp_path, tmp_path) if not w.startswith(("--data", "--model.arch"))]
-    own = [*data[kind], "--data.batch_size=4", f"--model.arch={arch_of(kind, 4, family)}", "--name=a"]
+    own = [*data[kind], "--data.batch_size=4", f"--model.arch={arch_of(kind, 4)}", "--name=a"]
     ok(lgx(*base, *own, "--trainer.max_steps=1", *options_of(model, kind, ancestor)))
     run = tmp_path / "test/a/seed0"
     if method == "lsamd":
@@ -114,4 +112,4 @@ def test_a_method_trains_and_starts_a_descendant_of_each_kind_that_it_knows(meth
     else:
         file = run / "final.learngene.safetensors"
     if spec.initializer and method != "pretrained":
-        starts(spec, file, kind, family)
+        starts(spec, file, kind)

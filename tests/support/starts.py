@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from tests.support.command_line import ARCH
+from tests.support.sweeps import config_of
 
 QUIET = "enable_progress_bar", "enable_model_summary", "logger"
 SMALL = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
@@ -13,14 +14,10 @@ SMALL = "depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16"
 
 def starts_content(images: Path, folder: Path) -> dict[str, Any]:
     """A sweep of a random start, its twin, and a learngene of SWS; its configurations are written to the folder."""
-    data = {"class_path": "ImageFolderData", "init_args": {"root": str(images), "img_size": 16, "batch_size": 16}}
-    trainer = {"max_epochs": 1, "accelerator": "cpu"} | dict.fromkeys(QUIET, False)
-    optimizer = {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.003}}
     extra: dict[str, dict[str, Any]] = {"Finetune": {}, "Ancestor": {}, "SWS": {"stages": [2, 2]}}
     for method, own in extra.items():
-        model = {"class_path": method, "init_args": {"arch": ARCH, "optimizer": optimizer, **own}}
-        config = {"model": model, "data": data, "trainer": trainer, "test_end": method != "Finetune"}
-        config["test_start"] = method == "Finetune"
+        tests = {"test_end": method != "Finetune", "test_start": method == "Finetune"}
+        config = config_of(method, images, model=own, trainer=dict.fromkeys(QUIET, False), **tests)
         (folder / f"{method}.yaml").write_text(yaml.safe_dump(config))
     learngene = "{runs}/sws/seed{seed}/final.learngene.safetensors"
     return {
