@@ -107,14 +107,8 @@ def test_layers_are_learned_and_fill_deeper_and_narrower_networks(fit, tmp_path,
     learngene = Learngene.load(file)
     assert learngene.num_layers == {"Distill": 4, "SWS": 3, "TLEG": 2}[model]
     assert not learngene.tensors.keys() & architecture.tied_names().keys()
-    wide = {"embed_dim": architecture.embed_dim, "num_heads": architecture.num_heads}
-    narrow = (
-        {"embed_dim": wide["embed_dim"] // 4 * 2, "num_heads": 2}
-        if name != "gpt2"
-        else {"embed_dim": 16, "num_heads": 2}
-    )
-    for sizes in (wide, narrow):
-        network = descendant(file, f"depth=6,embed_dim={sizes['embed_dim']},num_heads={sizes['num_heads']}")
+    for width, heads in ((architecture.embed_dim, architecture.num_heads), (16, 2)):
+        network = descendant(file, f"depth=6,embed_dim={width},num_heads={heads}")
         assert network(texts(*TEXTS, vocab_size=SIZE)).isfinite().all()
         blocks = architecture.blocks(network)
         assert len(blocks) == 6

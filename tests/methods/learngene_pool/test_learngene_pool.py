@@ -17,7 +17,7 @@ from lgx.core.rows import read_rows
 from lgx.core.task import Task
 from lgx.initialization.sizing import parse_budgets
 from lgx.methods.learngene_pool.initializer import PoolMembers
-from lgx.methods.learngene_pool.method import LearngenePool, matched_blocks
+from lgx.methods.learngene_pool.method import LearngenePool
 from lgx.methods.learngene_pool.pool import (
     PoolNetwork,
     instances_of,
@@ -46,12 +46,6 @@ def test_six_layers_have_the_eighteen_networks_of_the_released_code():
     assert listed[17].name == "stitch17_6x8_1x16"
     assert len(places(9)) + 2 == 27
     assert len(PoolNetwork(pair).stitches) == 5
-
-
-def test_compared_blocks_are_at_equal_shares_of_the_depth():
-    assert matched_blocks(6, 12, 3) == [(1, 3), (3, 7), (5, 11)]
-    assert matched_blocks(9, 12, 3) == [(2, 3), (5, 7), (8, 11)]
-    assert matched_blocks(6, 12, 1) == [(5, 11)]
 
 
 def test_a_stitched_network_is_the_first_blocks_of_one_a_map_and_the_last_blocks_of_the_other():

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -24,7 +23,6 @@ from lgx.methods.base import label_loss
 from lgx.methods.lsamd.selection import Selection, SelectionRun
 from lgx.methods.lsamd.super_ancestor import (
     DatasetAdapter,
-    ImageSums,
     SuperAncestor,
     random_path,
     swapped_paths,
@@ -96,21 +94,7 @@ def test_the_price_is_added_to_the_loss_except_on_random_paths():
     assert method.predict_step(Batch(torch.zeros(6), labels, "a"), 0) is logits
 
 
-def test_validation_stores_means_over_images_and_ties_choose_the_base():
-    branch = SimpleNamespace(base_share=torch.zeros(2), probability=torch.zeros(2))
-    kind = type("Stub", (LSAMD,), {"super_ancestor": SimpleNamespace(branch=lambda number: branch)})
-    method, logged = object.__new__(kind), {}
-    nn.Module.__init__(method)
-    method.tasks, method.measure_swaps = {"a": Task("a", 3)}, True
-    method.tag, method.log, method.log_averages = lambda *_: "val", logged.__setitem__, lambda split: None
-    method.preferences, method.swapped_losses = [ImageSums(2, 2)], [ImageSums(3)]
-    method.preferences[0].update(torch.tensor([[4.0, 1.0], [3.0, 2.0]]), 8)
-    method.swapped_losses[0].update(torch.tensor([8.0, 24.0, 4.0]), 8)
-    method.on_validation_epoch_end()
-    assert branch.base_share.tolist() == [0.5, 0.125]
-    assert branch.probability.tolist() == [0.375, 0.25]
-    assert branch.swap_rise.tolist() == [2.0, -0.5]
-    assert logged == {"val/base_blocks": 1}
+def test_a_tie_in_a_batch_chooses_the_base():
     prefers = torch.tensor([True, False])
     assert [super_ancestor()._majority(p) for p in (prefers, prefers & False)] == [True, False]
 

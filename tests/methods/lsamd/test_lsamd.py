@@ -168,7 +168,7 @@ def test_base_blocks_are_frozen_and_the_others_learn(selection_run, ancestor):
 
 
 def test_paths_are_those_of_the_validation_images(selection_run, ancestor):
-    """The stored shares, counted again from the checkpoint with the naive equations."""
+    """The stored shares and probabilities, counted again from the checkpoint with the naive equations."""
     run = SelectionRun.load(selection_run)
     architecture = parse_architecture(ARCH, num_classes=10)
     network = SuperAncestor(architecture.build(), [Task("", n) for n in (3, 3, 3)], "batch").eval()
@@ -180,14 +180,16 @@ def test_paths_are_those_of_the_validation_images(selection_run, ancestor):
         data.setup("fit")
         multi = MultiTask((str(ancestor.parent / name),), img_size=32, batch_size=16, limit_eval=40)
         multi.setup("fit")
-        count, total = torch.zeros(4), 0
+        sums, total = torch.zeros(2, 4), 0
         with torch.no_grad():
             for batch in multi.val_dataloader():
                 _, table = naive(network, renormalize(batch.inputs, data.task, (0.4,) * 3, (0.2,) * 3), number, "batch")
-                count += torch.tensor([float((p >= 0.5).sum()) for p, _ in table])
+                sums += torch.tensor([[float((p >= 0.5).sum()), float(p.sum())] for p, _ in table]).T
                 total += len(batch.inputs)
         assert total == 40
-        assert run.selection.base_share[name] == pytest.approx((count / total).tolist(), abs=1e-6)
+        shares, probabilities = (sums / total).tolist()
+        assert run.selection.base_share[name] == pytest.approx(shares, abs=1e-6)
+        assert run.state[f"branches.{number}.probability"].tolist() == pytest.approx(probabilities, abs=1e-6)
 
 
 def test_results_have_a_row_for_every_data_set_and_routing_is_drawn(selection_run):

@@ -16,6 +16,7 @@ from lgx.methods.weight_subcloning import initializer
 from lgx.methods.weight_subcloning.importance import of_weights, on_inputs
 from lgx.methods.weight_subcloning.initializer import layers_by_change, without_the_middle
 from tests.support.families import EACH, tiny
+from tests.support.learngenes import save_source
 
 WIDE = ViTArchitecture(5, 24, 3, patch_size=4, img_size=16, num_classes=5, mlp_ratio=2.0)
 SMALL = WIDE.replace(depth=3, embed_dim=16, num_heads=2, mlp_ratio=1.5)
@@ -199,9 +200,7 @@ def test_no_test_image_of_a_table_is_read(sparse, tmp_path):
 @pytest.mark.parametrize("family", EACH)
 def test_networks_of_every_family_are_measured_on_images(family, images, tmp_path):
     source = tiny(family, depth=3)
-    network, path = source.build(), tmp_path / f"final{SUFFIX}"
-    task = {"name": "shapes", "mean": [0.5] * 3, "std": [0.5] * 3}
-    Learngene("ancestor", source, network.state_dict(), task=task).save(path)
+    path = save_source(WeightSubcloning, tmp_path / f"final{SUFFIX}", network=source)
     target = source.replace(depth=2, embed_dim=16, num_heads=1)
     initializer = WeightSubcloning(str(path), str(images), images=1)
     start = initialize(target, initializer)
@@ -209,7 +208,7 @@ def test_networks_of_every_family_are_measured_on_images(family, images, tmp_pat
     assert start.model.eval()(torch.randn(1, 3, 16, 16)).isfinite().all()
     kept = initializer.ranked.elements["embed", ""].topk(16).indices.sort().values
     norm = "blocks.{}.norm2.weight".format
-    expected = network.state_dict()[norm(initializer.layers(2)[1])][kept]
+    expected = Learngene.load(path).tensors[norm(initializer.layers(2)[1])][kept]
     assert torch.equal(start.model.state_dict()[norm(1)], expected)
 
 
