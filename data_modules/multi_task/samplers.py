@@ -1,18 +1,19 @@
 """Batches of several tasks, one task each, in an order that is a pure function of (seed, step)."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import Dataset
+from torch.utils.data import ConcatDataset
 
 from data_modules.loading.samplers import (
     Batching,
     Key,
     ResumableLoader,
     TrainBatchSampler,
-    TransformedExamples,
     length_order,
     mix_seed,
     unpadded_share,
@@ -111,31 +112,17 @@ def eval_batches(sizes: Sequence[int], batch_size: int, rank: int = 0, world_siz
     return batches
 
 
-class TaskExamples(Dataset[tuple[torch.Tensor, int, int]]):
+class TaskExamples(ConcatDataset[Any]):
     """The examples of several tasks one after the other, each with the number of its task."""
 
-    def __init__(self, parts: Sequence[TransformedExamples]) -> None:
-        self.parts = list(parts)
-        self.offsets = np.cumsum([0, *(len(part) for part in parts)])
-
-    def __len__(self) -> int:
-        return int(self.offsets[-1])
-
-    def __getitem__(self, key: int | Key) -> tuple[torch.Tensor, int, int]:
-        return self.__getitems__([key])[0]
-
-    def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[torch.Tensor, int, int]]:
+    def __getitems__(self, keys: Sequence[int | Key]) -> list[tuple[torch.Tensor, Any, int]]:
         """The examples of a batch, which are of one task."""
-        owned = [self._member(key) for key in keys]
-        examples = self.parts[owned[0][0]].__getitems__([key for _, key in owned])
-        return [(image, label, task) for (image, label), (task, _) in zip(examples, owned, strict=True)]
-
-    def _member(self, key: int | Key) -> tuple[int, int | Key]:
-        """The task of an example, and the example's key within it."""
-        number, index = (None, key) if isinstance(key, int) else key
-        task = int(np.searchsorted(self.offsets, index, side="right")) - 1
-        within = index - int(self.offsets[task])
-        return task, within if number is None else (number, within)
+        first = keys[0] if isinstance(keys[0], int) else keys[0][1]
+        task = bisect_right(self.cumulative_sizes, first)
+        part: Any = self.datasets[task]
+        start = self.cumulative_sizes[task] - len(part)
+        own = [key - start if isinstance(key, int) else (key[0], key[1] - start) for key in keys]
+        return [(image, label, task) for image, label in part.__getitems__(own)]
 
 
 class TaskLoader(ResumableLoader):
