@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from data_modules import SST2, ImageFolderData, MultiTask, MultiText, TaskDataModule, TextFiles
+from data_modules import SST2, ImageFolderData, MultiTask, MultiText, ShardedData, TaskDataModule, TextFiles
+from tests.support.fake_data import toy_shards
 from tests.support.fake_text import SIZE
 from tests.support.images import write_images
 
@@ -19,6 +20,9 @@ KINDS: dict[str, Callable[[Path, Path, int], TaskDataModule]] = {
     "texts": lambda images, texts, workers: SST2(root=str(texts), num_workers=workers, **TEXTS),
     "plain texts": lambda images, texts, workers: TextFiles(
         root=str(texts / "imdb_subset"), tokenizer=str(texts / "gpt2_vocab"), num_workers=workers, **TEXTS
+    ),
+    "shard after shard": lambda images, texts, workers: ShardedData(
+        name="toy", root=str(images.parent), in_memory=False, num_workers=workers, **IMAGES | {"batch_size": 3}
     ),
     "several image sets": lambda images, texts, workers: MultiTask(
         (str(images), str(images.parent / "few")), steps_per_epoch=6, num_workers=workers, **IMAGES
@@ -34,6 +38,7 @@ KINDS: dict[str, Callable[[Path, Path, int], TaskDataModule]] = {
 def test_the_batches_after_a_saved_position_are_those_of_the_whole_epoch(kind, workers, tmp_path, text_root):
     images = write_images(tmp_path / "shapes", {"train": 48, "val": 9})
     write_images(tmp_path / "few", {"train": 6, "val": 3})
+    toy_shards(tmp_path / "toy")
 
     def loader(workers: int = 0) -> Any:
         module = KINDS[kind](images, text_root, workers)

@@ -11,27 +11,50 @@ from hypothesis import strategies as st
 from data_modules.loading.samplers import (
     BalancedBatchSampler,
     Batching,
+    LengthBatchSampler,
     ResumableLoader,
     TrainBatchSampler,
     limited,
     unpadded_share,
 )
+from data_modules.shards.order import ShardBatchSampler
 from data_modules.splits import stratified_order, stratified_split
 from lgx.errors import UserError
+from tests.support.extras import import_transformers
 
 worlds = st.integers(1, 5)
 
 
+KINDS = {
+    "all": TrainBatchSampler,
+    "balanced": lambda n, batching: BalancedBatchSampler(np.arange(n) % 3, np.bincount(np.arange(n) % 3), batching),
+    "similar lengths": lambda n, batching: import_transformers() and LengthBatchSampler(np.arange(n) % 50, batching),
+    "shard after shard": lambda n, batching: ShardBatchSampler([n // 2, n - n // 2], batching),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @given(st.integers(1, 200), st.integers(1, 9), worlds, st.integers(0, 3), st.integers(0, 9))
-def test_the_global_batch_does_not_depend_on_the_number_of_processes(n, batch, world, epoch, seed):
-    whole = TrainBatchSampler(n, Batching(batch * world, seed))
-    parts = [TrainBatchSampler(n, Batching(batch, seed, rank, world)) for rank in range(world)]
+def test_the_global_batch_does_not_depend_on_the_number_of_processes(kind, n, batch, world, epoch, seed):
+    whole = KINDS[kind](n, Batching(batch * world, seed))
+    parts = [KINDS[kind](n, Batching(batch, seed, rank, world)) for rank in range(world)]
     for sampler in (whole, *parts):
         sampler.set_epoch(epoch)
     joined = [list(chain(*step)) for step in zip(*parts, strict=True)]
     assert joined == list(whole)
     seen = [index for step in joined for _, index in step]
-    assert len(seen) == len(set(seen)) == n // (batch * world) * batch * world
+    assert len(seen) == n // (batch * world) * batch * world
+    assert kind == "balanced" or len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_seed_and_each_epoch_has_its_own_order(kind):
+    orders = set()
+    for seed, epoch in ((3, 0), (4, 0), (3, 1)):
+        sampler = KINDS[kind](103, Batching(8, seed))
+        sampler.set_epoch(epoch)
+        orders.add(tuple(index for batch in sampler for _, index in batch))
+    assert len(orders) == 3
 
 
 @given(st.integers(0, 50), worlds)
@@ -42,13 +65,10 @@ def test_evaluation_sees_every_example_exactly_once(n, world):
 
 
 @given(st.lists(st.integers(1, 300), min_size=2, max_size=5), worlds, st.integers(0, 9))
-def test_balanced_batches_have_every_class_equally_often_on_any_number_of_processes(counts, world, seed):
+def test_balanced_batches_have_every_class_equally_often(counts, batch, seed):
     labels = np.repeat(np.arange(len(counts)), counts)
-    options = [(labels, counts)] * world
-    whole = BalancedBatchSampler(labels, counts, Batching(world, seed))
-    parts = [BalancedBatchSampler(*own, Batching(1, seed, rank, world)) for rank, own in enumerate(options)]
-    assert [list(chain(*step)) for step in zip(*parts, strict=True)] == list(whole)
-    drawn = np.bincount(labels[[index for step in whole for _, index in step]], minlength=len(counts))
+    batches = BalancedBatchSampler(labels, counts, Batching(batch, seed))
+    drawn = np.bincount(labels[[index for step in batches for _, index in step]], minlength=len(counts))
     expected = drawn.sum() / len(counts)
     assert np.abs(drawn - expected).max() <= 6 * expected**0.5 + 1
 

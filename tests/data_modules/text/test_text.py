@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from data_modules.loading.samplers import Batching, LengthBatchSampler
 from data_modules.registry import TEXT_SETS
 from lgx.errors import UserError
 from tests.data_modules.text.text_helpers import decoded, opened
@@ -154,23 +153,6 @@ def test_absent_files_say_what_belongs_where(tmp_path, vocabulary):
     (tmp_path / "imdb/train/neg").mkdir(parents=True)
     with pytest.raises(UserError, match=r"imdb/train: expected folders neg and pos with \*\.txt files"):
         opened("imdb", tmp_path, vocabulary)
-
-
-def batches(lengths, epoch=0, **options):
-    sampler = LengthBatchSampler(lengths, Batching(**options))
-    sampler.set_epoch(epoch)
-    return [[index for _, index in batch] for batch in sampler]
-
-
-def test_batches_are_a_function_of_seed_and_epoch_on_any_number_of_processes():
-    lengths = np.random.default_rng(0).integers(5, 120, 103)
-    one = batches(lengths, batch_size=8, seed=3)
-    assert one == batches(lengths, batch_size=8, seed=3)
-    assert one != batches(lengths, batch_size=8, seed=4)
-    assert one != batches(lengths, batch_size=8, seed=3, epoch=1)
-    two = [batches(lengths, batch_size=4, seed=3, rank=rank, world_size=2) for rank in (0, 1)]
-    assert [left + right for left, right in zip(*two, strict=True)] == one
-    assert batches(lengths, batch_size=8, seed=3, limit=5) == one[:5]
 
 
 def test_evaluation_sees_every_text_once_and_predictions_come_in_order(text_root, vocabulary):
