@@ -1,4 +1,4 @@
-"""HAM10000: its archives and layouts, its split by lesion, and messages about wrong files."""
+"""HAM10000: its labels and its split by lesion."""
 
 import csv
 from pathlib import Path
@@ -7,8 +7,6 @@ import pytest
 
 from data_modules import HAM10000
 from data_modules.images.examples import ImageFiles
-from lgx.commands.data import prepare
-from lgx.errors import UserError
 from tests.support import fake_data
 
 SPLITS = ("train", "val", "test")
@@ -63,12 +61,3 @@ def test_labels_are_the_diagnoses(root):
     diagnosis = {row["image_id"]: row["dx"] for row in table(root / "ham10000" / "HAM10000_metadata.csv")}
     images = contents(module)["train"]
     assert [module.info.class_names[label] for label in module.read("train").labels] == [diagnosis[i] for i in images]
-
-
-def test_absent_files_say_what_to_download(tmp_path: Path) -> None:
-    (tmp_path / "downloads").mkdir()
-    with pytest.raises(UserError, match=r"10\.7910/DVN/DBW86T .* --source"):
-        prepare("ham10000", root=str(tmp_path / "other"))
-    with pytest.raises(UserError, match=r"holds no known files of ham10000; .*, HAM10000_images_part_2\.zip, H"):
-        prepare("ham10000", root=str(tmp_path / "other"), source=str(tmp_path / "downloads"))
-    assert not (tmp_path / "other").exists()
