@@ -1,20 +1,18 @@
 """A user's own data module: the examples of docs/data.md run."""
 
 import csv
+import importlib
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from data_modules import TaskDataModule
-from data_modules.loading.loaders import eval_loader, train_loader
-from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
-from lgx.core.task import Task
 from lgx.errors import UserError
 from tests.support.command_line import ARCH, Result, lgx, python
 from tests.support.images import write_images
@@ -97,34 +95,13 @@ def test_the_shorter_example_has_the_options_of_every_image_set(photos: Path, mo
     assert "predict_indices of CsvImageSet has 1 entries, but predict_dataloader gave 12 examples" in refused.sentence
 
 
-class Mine(TaskDataModule):
-    """A data module of few examples."""
-
-    batch_size, num_workers = 2, 0
-    known = Task("mine", 3, img_size=4, num_train=6)
-    inputs, targets = torch.zeros(3, 4, 4), 1
-
-    @property
-    def task(self) -> Task:
-        return self.known
-
-    def train_dataloader(self) -> Any:
-        return train_loader(self, [(self.inputs, self.targets)] * 6, 0, self.collate)
-
-    def val_dataloader(self) -> Any:
-        return eval_loader(self, [(self.inputs, self.targets)] * 3, self.collate)
-
-    def collate(self, examples: Any) -> Batch:
-        inputs, targets = zip(*[(self.inputs, self.targets)] * len(examples), strict=True)
-        return Batch(torch.stack(inputs), torch.as_tensor(targets), "mine")
-
-
-def test_a_custom_data_module_needs_a_task_and_a_loader() -> None:
-    module = Mine()
-    assert (list(module.all_tasks), list(module.members())) == (["mine"], [module])
-    assert (module.num_classes, module.nominal_train_size(), module.count_train()) == (3, None, 6)
-    assert module.epoch_batches([6]) == module.train_dataloader().epoch_length
-    with pytest.raises(UserError, match=r"Mine has 6 training examples and cannot be planned with 5; leave out"):
+def test_what_a_custom_data_module_does_not_define_has_a_default(photos: Path) -> None:
+    module = importlib.import_module("my_data").CsvImages("my_photos/photos.csv", img_size=16, batch_size=16)
+    module._task = replace(module.task, num_train=48)
+    assert (list(module.all_tasks), list(module.members())) == (["photos"], [module])
+    assert (module.num_classes, module.nominal_train_size(), module.count_train()) == (3, None, 48)
+    assert module.epoch_batches([48]) == module.train_dataloader().epoch_length == 3
+    with pytest.raises(UserError, match=r"CsvImages has 48 training examples and cannot be planned with 5; leave out"):
         module.epoch_batches([5])
-    with pytest.raises(UserError, match="Mine has no predict_indices"):
+    with pytest.raises(UserError, match="CsvImages has no predict_indices"):
         _ = module.predict_indices
