@@ -14,15 +14,20 @@ from data_modules import MultiTask, PocketDecathlon
 from data_modules.loading.samplers import Batching
 from data_modules.multi_task.samplers import TaskBatchSampler, draw_tasks, eval_batches, task_weights
 from lgx.errors import UserError
+from tests.support.extras import import_transformers
 from tests.support.images import write_images
 
 sizes = st.lists(st.integers(1, 40), min_size=1, max_size=4)
 worlds = st.integers(1, 4)
 
 
-def sampler(counts, batch, seed=0, rank=0, world=1, steps=30, temperature=2.0) -> TaskBatchSampler:
+def sampler(counts, batch, seed=0, rank=0, world=1, steps=30, by_length=False) -> TaskBatchSampler:
     named = {f"task{k}": n for k, n in enumerate(counts)}
-    return TaskBatchSampler(named, task_weights(counts, temperature), steps, Batching(batch, seed, rank, world))
+    lengths = {name: np.arange(n) for name, n in named.items()} if by_length and import_transformers() else None
+    return TaskBatchSampler(named, task_weights(counts, 2.0), steps, Batching(batch, seed, rank, world), lengths)
+
+
+orders = pytest.mark.parametrize("by_length", [False, True])
 
 
 def task_of(counts, batch) -> int:
@@ -53,10 +58,11 @@ def test_draws_differ_by_seed_and_continue_over_epochs():
     assert tasks[0] + later == draw_tasks(first.weights, 100, 0).tolist()
 
 
+@orders
 @given(sizes, st.integers(1, 9), worlds, st.integers(0, 2), st.integers(0, 9))
-def test_the_global_batch_does_not_depend_on_the_number_of_processes(counts, batch, world, epoch, seed):
-    whole = sampler(counts, batch * world, seed, steps=8)
-    parts = [sampler(counts, batch, seed, rank, world, steps=8) for rank in range(world)]
+def test_the_global_batch_does_not_depend_on_the_number_of_processes(by_length, counts, batch, world, epoch, seed):
+    whole = sampler(counts, batch * world, seed, steps=8, by_length=by_length)
+    parts = [sampler(counts, batch, seed, rank, world, steps=8, by_length=by_length) for rank in range(world)]
     for each in (whole, *parts):
         each.set_epoch(epoch)
     steps = list(zip(*parts, strict=True))
@@ -65,9 +71,10 @@ def test_the_global_batch_does_not_depend_on_the_number_of_processes(counts, bat
         assert len({task_of(counts, part) for part in step}) == 1
 
 
+@orders
 @given(sizes, st.integers(1, 50), st.integers(0, 9))
-def test_every_pass_over_a_task_sees_every_example_once(counts, batch, seed):
-    one = sampler(counts, batch, seed, steps=15)
+def test_every_pass_over_a_task_sees_every_example_once(by_length, counts, batch, seed):
+    one = sampler(counts, batch, seed, steps=15, by_length=by_length)
     streams: dict[int, list[tuple[int, int]]] = {}
     for epoch in range(2):
         one.set_epoch(epoch)
