@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.nn import functional as F
 
-from data_modules import ADE20K, MultiTask
+from data_modules import MultiTask
 from data_modules.images.transforms import MaskTransform
 from data_modules.registry import IMAGE_SETS
 from data_modules.sets.bring import bring
@@ -80,16 +80,6 @@ def test_masks_are_transformed_like_their_images(seed, augment, height, width):
     sure = (inner == 0) | (inner == 1)  # interpolation may differ at the edges of a shape
     sure[[0, 1, -1, -2]] = sure[:, [0, 1, -1, -2]] = False
     assert torch.equal(white[sure], targets[sure] == 1)
-
-
-def test_a_folder_that_is_unpacked_is_linked_and_anything_else_refused(root, tmp_path):
-    bring(ADE20K, tmp_path / "data", root / "ade20k")
-    assert len(module("ade20k", tmp_path / "data").read("test")) == 8
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"expected ADEChallengeData2016, or ADEChallengeData2016\.zip"):
-        bring(ADE20K, tmp_path / "other", tmp_path / "empty")
-    with pytest.raises(UserError, match=r"voc12_aug cannot be downloaded: to VOCdevkit/VOC2012 of voc12 add"):
-        bring(IMAGE_SETS["voc12_aug"], tmp_path / "other", None)
 
 
 def test_batches_of_both_kinds_come_from_one_module(root):
