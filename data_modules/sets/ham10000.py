@@ -8,7 +8,6 @@ from data_modules.files.tables import table_records
 from data_modules.images.examples import ImageFiles, LabeledImages
 from data_modules.sets.official import Archive, OfficialData
 from data_modules.splits import Indices, grouped_split
-from lgx.core.markers import Markers
 
 TABLES = ("HAM10000_metadata", "HAM10000_metadata.csv")
 """Published names of the table."""
@@ -31,6 +30,7 @@ class HAM10000(OfficialData):
         splits="no official split: a fixed fifth of the lesions is test, a share of the other lesions val",
         class_names=("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc"),
     )  # fmt: skip
+    marker = tuple((name,) for name in TABLES)
     archives = (
         Archive("HAM10000_images_part_1.zip", folder="images"),
         Archive("HAM10000_images_part_2.zip", folder="images"),
@@ -40,11 +40,6 @@ class HAM10000(OfficialData):
         "download HAM10000_images_part_1.zip, HAM10000_images_part_2.zip and HAM10000_metadata from "
         "https://doi.org/10.7910/DVN/DBW86T into a folder of your own and give it as --source"
     )
-
-    @classmethod
-    def official_markers(cls) -> Markers:
-        """The table of diagnoses, under one of its names."""
-        return tuple((name,) for name in TABLES)
 
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Match the table with the files and draw the test lesions."""

@@ -6,7 +6,6 @@ from data_modules.base import DatasetInfo, Split
 from data_modules.files.tables import read_annotations
 from data_modules.images.examples import ImageFiles
 from data_modules.sets.official import Archive, OfficialData
-from lgx.core.markers import Markers
 
 _URL = "https://ml-inat-competition-datasets.s3.amazonaws.com/2019"
 TABLES: dict[Split, str] = {"train": "train2019.json", "test": "val2019.json"}
@@ -30,16 +29,12 @@ class INaturalist2019(OfficialData):
         source="https://github.com/visipedia/inat_comp/tree/master/2019",
         splits="test is the official val set (the test labels are not public); val is held out of train",
     )  # fmt: skip
+    marker = ((*TABLES.values(), "train_val2019/"),)
     archives = (
         Archive(f"{_URL}/train_val2019.tar.gz", "c60a6e2962c9b8ccbd458d12c8582644"),
         Archive(f"{_URL}/train2019.json.tar.gz", "b06a6683537867c0d5c7a45f407a306d"),
         Archive(f"{_URL}/val2019.json.tar.gz", "5cc5509b0fe495f1c8c1362612448497"),
     )
-
-    @classmethod
-    def official_markers(cls) -> Markers:
-        """Both tables and the folder of the images."""
-        return ((*TABLES.values(), "train_val2019/"),)
 
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Read a table."""

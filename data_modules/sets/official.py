@@ -50,15 +50,15 @@ class OfficialData(ImageDataModule):
     ``info`` alone.
 
     Attributes:
-        marker: File or folder below ``root/<name>`` that exists if the set is in the layout of its publishers; None if
-            only class folders are read.
+        marker: File or folder below ``root/<name>`` that exists if the set is in the layout of its publishers, or
+            several alternatives; none if only class folders are read.
         tree_names: Folder names of the splits in a tree of class folders.
         archives: Files of the publishers, which ``lgx data prepare`` downloads and unpacks.
         manual: For a set that cannot be downloaded: files that a user must provide, and their places.
         has_official_val: Whether :meth:`open` knows the split ``val``.
     """
 
-    marker: ClassVar[str | None] = None
+    marker: ClassVar[str | Markers] = ()
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = TREE_NAMES
     archives: ClassVar[tuple[Archive, ...]] = ()
     manual: ClassVar[str] = ""
@@ -92,7 +92,7 @@ class OfficialData(ImageDataModule):
     @classmethod
     def official_markers(cls) -> Markers:
         """What exists in the set's folder if it has the layout of the publishers."""
-        return () if cls.marker is None else ((cls.marker,),)
+        return ((cls.marker,),) if isinstance(cls.marker, str) else cls.marker
 
     @classmethod
     def markers(cls) -> Markers:

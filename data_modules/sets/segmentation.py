@@ -90,6 +90,7 @@ class SegmentationSet(OfficialData):
         meanings: Class index of each value that a pixel of a mask may have; ``IGNORE`` if the pixel does not count.
     """
 
+    marker: ClassVar[str]
     meanings: ClassVar[Mapping[int, int]]
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": (), "val": (), "test": ()}
 

@@ -9,7 +9,6 @@ from data_modules.files.tables import read_lines
 from data_modules.images.class_trees import read_class_tree
 from data_modules.images.examples import ImageFiles
 from data_modules.sets.official import Archive, OfficialData
-from lgx.core.markers import Markers
 from lgx.errors import UserError
 
 ANNOTATIONS = "val_annotations.txt"
@@ -32,13 +31,9 @@ class TinyImageNet(OfficialData):
         source="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
         splits="test is the official val set (the test labels are not public); val is held out of train", img_size=64,
     )  # fmt: skip
+    marker = ((f"{_INNER}/wnids.txt", f"{_INNER}/val/images/"), ("wnids.txt", "val/images/"))
     archives = (Archive("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de"),)
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": ("train",), "val": (), "test": ("val",)}
-
-    @classmethod
-    def official_markers(cls) -> Markers:
-        """In the layout of the publishers all val images are in one folder."""
-        return tuple((f"{base}wnids.txt", f"{base}val/images/") for base in (f"{_INNER}/", ""))
 
     def open(self, folder: Path, split: Split) -> ImageFiles:
         """Training images by folder; val images by the table of their classes."""
