@@ -4,7 +4,6 @@ import csv
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from data_modules.files.errors import guarded
 from lgx.core.schema import refuse_doubles, shortened
@@ -42,21 +41,16 @@ def table_records(path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict
     """
     reader = csv.reader(read_lines(path))
     with blame(f"{path}: not a table of cells that are separated by commas"):
-        yield from _records(reader, path, wanted)
-
-
-def _records(reader: Any, path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """See :func:`table_records`."""
-    header = [name.strip() for name in next(reader)]
-    refuse_doubles(header, f"{path}, line 1")
-    if not set(wanted) <= set(header):
-        shown = shortened(",".join(header))
-        raise UserError(f"{path}, line 1: the header is {shown}; expected {','.join(wanted)}")
-    for row in (cells for cells in reader if any(map(str.strip, cells))):
-        if len(row) != len(header):
-            names = ", ".join(header)[:200]
-            raise UserError(f"{path}, line {reader.line_num}: {len(row)} cells, expected {len(header)} ({names})")
-        yield reader.line_num, dict(zip(header, map(str.strip, row), strict=True))
+        header = [name.strip() for name in next(reader)]
+        refuse_doubles(header, f"{path}, line 1")
+        if not set(wanted) <= set(header):
+            shown = shortened(",".join(header))
+            raise UserError(f"{path}, line 1: the header is {shown}; expected {','.join(wanted)}")
+        for row in (cells for cells in reader if any(map(str.strip, cells))):
+            if len(row) != len(header):
+                names = ", ".join(header)[:200]
+                raise UserError(f"{path}, line {reader.line_num}: {len(row)} cells, expected {len(header)} ({names})")
+            yield reader.line_num, dict(zip(header, map(str.strip, row), strict=True))
 
 
 def read_annotations(path: Path, num_classes: int, remedy: str) -> tuple[list[str], list[int]]:

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -20,8 +20,6 @@ from data_modules.loading.loaders import check_share, eval_loader, train_batchin
 from data_modules.loading.samplers import Batching, TrainBatchSampler, TransformedExamples, unpadded_share
 from lgx.core.batch import Batch
 from lgx.errors import UserError
-
-VAL_FRACTION = 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -47,7 +45,7 @@ class DataOptions:
     batch_size: int = 128
     num_workers: int = 0
     worker_timeout: int = WORKER_TIMEOUT
-    val_fraction: float = VAL_FRACTION
+    val_fraction: float = 0.1
     split_seed: int = 0
     seed: int = 0
     limit_train: int | None = None
@@ -112,12 +110,10 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
     A subclass sets ``info`` and implements :meth:`load`, :meth:`transformed`, :meth:`collate` and :meth:`first`.
 
     Attributes:
-        info: Facts of the set.
-        nominal_val_fraction: The ``val_fraction`` for which ``info.sizes`` holds.
+        info: Facts of the set; its sizes hold for the default ``val_fraction``.
     """
 
     info: DatasetInfo
-    nominal_val_fraction: ClassVar[float] = VAL_FRACTION
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -261,7 +257,7 @@ class SingleSet(DataOptions, TaskDataModule, Generic[ExamplesT]):
 
     def nominal_train_size(self) -> int | None:
         """Published number of training examples; None if it depends on the files or on another ``val_fraction``."""
-        return self.info.sizes[0] if self.val_fraction == self.nominal_val_fraction else None
+        return self.info.sizes[0] if self.val_fraction == type(self).val_fraction else None
 
     def count_train(self) -> int:
         """See :class:`~data_modules.base.TaskDataModule`."""

@@ -32,5 +32,4 @@ class ImageNet(OfficialData):
         "{folder}/val/<wnid>/*.JPEG, or give a folder that holds train/ and val/ as --source"
     )
     tree_names: ClassVar[Mapping[Split, tuple[str, ...]]] = {"train": ("train",), "val": (), "test": ("val",)}
-    nominal_val_fraction = 0.01
-    val_fraction: float = nominal_val_fraction
+    val_fraction: float = 0.01
