@@ -2,7 +2,6 @@
 
 import io
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -154,8 +153,7 @@ def test_missing_archives_are_named_before_anything_is_written(tmp_path: Path) -
 
 
 GOOD = tree("images", [f"kind{k:02d}" for k in range(10)], 10, "jpg", (8, 8))
-BROKEN: dict[str, tuple[dict[str, bytes] | Callable[[bytes], bytes], str]] = {
-    "truncated": (lambda data: data[: len(data) // 2], r"dtd10_short128\.zip is incomplete or corrupted"),
+BROKEN: dict[str, tuple[dict[str, bytes], str]] = {
     "image": (
         {"images/kind00/._0.jpg": b"of a Mac, skipped", "images/kind00/0000.jpg": b"no image"},
         r"images/kind00/0000\.jpg cannot be decoded",
@@ -166,12 +164,9 @@ BROKEN: dict[str, tuple[dict[str, bytes] | Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_damaged_zip_or_unexpected_content_is_refused_and_leaves_no_files(tmp_path: Path, kind: str) -> None:
+def test_unexpected_content_of_a_zip_is_refused_and_leaves_no_files(tmp_path: Path, kind: str) -> None:
     change, sentence = BROKEN[kind]
-    path = tmp_path / "dtd10/dtd10_short128.zip"
-    pack(path, GOOD | change if isinstance(change, dict) else GOOD)
-    if callable(change):
-        path.write_bytes(change(path.read_bytes()))
+    pack(tmp_path / "dtd10/dtd10_short128.zip", GOOD | change)
     with pytest.raises(UserError, match=sentence):
         MINI.prepare(tmp_path / "data", "dtd10", tmp_path)
     assert not (tmp_path / "data/mini").exists() or list((tmp_path / "data/mini").iterdir()) == []
