@@ -35,6 +35,26 @@ def test_every_format_is_read_into_disjoint_splits(name: str, tmp_path: Path, mo
     check_splits(kind(root=str(tmp_path), val_fraction=0.2, batch_size=4))
 
 
+def test_the_official_val_images_are_the_test_and_have_the_labels_of_their_tables(tmp_path, monkeypatch):
+    def files(name: str) -> dict[str, dict[str, int]]:
+        """Name and label of every image, per split."""
+        fake_data.FORMATS[name](tmp_path, monkeypatch)
+        read = {split: IMAGE_SETS[name](root=str(tmp_path), val_fraction=0.2).read(split) for split in SPLITS}
+        return {split: {part.path(i).name: part[i][1] for i in range(len(part))} for split, part in read.items()}
+
+    parts = files("tiny_imagenet")
+    assert parts["test"] == {f"val_{i}.JPEG": i % 2 for i in range(6)}
+    train = parts["train"] | parts["val"]
+    assert [len(parts[split]) for split in SPLITS] == [32, 8, 6]
+    assert {name.split("_")[0]: label for name, label in train.items()} == {"n02124075": 0, "n01443537": 1}
+    parts = files("inat2019")
+    assert [len(parts[split]) for split in SPLITS] == [24, 6, 9]
+    # Classes have the order of their numbers: 7, 12, 400.
+    expected = {f"val{99 - k}.jpg": (2, 0, 1)[k % 3] for k in range(9)}
+    assert parts["test"] == expected
+    assert not parts["train"].keys() & parts["val"].keys()
+
+
 def test_class_folders_are_accepted_in_place_of_the_publishers_files(tmp_path, monkeypatch):
     for k, split in enumerate(("train", "validation", "test")):
         fake_data.class_tree(tmp_path / "fer2013" / split, list(FER2013.info.class_names), 2, k)
