@@ -121,8 +121,8 @@ class TaskExamples(ConcatDataset[Any]):
         task = bisect_right(self.cumulative_sizes, first)
         part: Any = self.datasets[task]
         start = self.cumulative_sizes[task] - len(part)
-        own = [key - start if isinstance(key, int) else (key[0], key[1] - start) for key in keys]
-        return [(image, label, task) for image, label in part.__getitems__(own)]
+        places = [key - start if isinstance(key, int) else (key[0], key[1] - start) for key in keys]
+        return [(image, label, task) for image, label in part.__getitems__(places)]
 
 
 class TaskLoader(ResumableLoader):
