@@ -138,7 +138,7 @@ class Learngene:
         Raises:
             UserError: If a tensor is not finite, or the file cannot be written.
         """
-        refuse_non_finite(self.tensors, str(path), of_run=True)
+        refuse_non_finite(self.tensors, str(path))
         about: dict[str, Any] = {"format": _FORMAT, **{k: v for k, v in vars(self).items() if k != "tensors"}}
         about |= {"architecture": self.architecture.to_dict(), "ancestor": recorded_name(self.ancestor)}
         if writer:
@@ -157,7 +157,7 @@ class Learngene:
         """
         tensors, metadata = read_safetensors(path)
         about = _about(metadata, str(path))
-        check_weights(tensors, str(path), of_run=True)
+        check_weights(tensors, str(path))
         tensors = {name: tensor.float() if tensor.dtype in _STORAGE else tensor for name, tensor in tensors.items()}
         return _described(about, tensors, str(path))
 

@@ -160,7 +160,7 @@ def _from_checkpoint(name: str) -> PretrainedNetwork:
     tensors = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
     if about.get("plain_network") is not True:
         raise UserError(f"{name}: not a plain network of its architecture; give {FINAL_LEARNGENE} of that run")
-    check_weights(tensors, name, of_run=True)
+    check_weights(tensors, name)
     return _network(name, architecture, tensors, about.get("task", {}))
 
 

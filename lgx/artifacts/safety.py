@@ -15,7 +15,6 @@ from lgx.errors import UserError
 
 AGAIN = "save it again"
 """Remedy for a file that contradicts itself."""
-_LOWER_RATE = "train again with a lower learning rate"
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Types of weights; eight-bit numbers are quantized and need a scale."""
 _WHOLE = ("num_batches_tracked", "attention_bias_idxs", "position_ids", "relative_position_index")
@@ -37,7 +36,7 @@ def described_architecture(values: Any, place: str) -> Architecture:
         raise UserError(f"{place}: its architecture is damaged ({error}); {AGAIN}") from error
 
 
-def check_weights(tensors: Mapping[str, Tensor], place: str, of_run: bool = False) -> None:
+def check_weights(tensors: Mapping[str, Tensor], place: str) -> None:
     """Refuse tensors of types that float32, in which lgx computes, does not hold, and values that are not finite.
 
     Every file of weights is checked before its tensors are converted.
@@ -45,7 +44,6 @@ def check_weights(tensors: Mapping[str, Tensor], place: str, of_run: bool = Fals
     Args:
         tensors: The tensors by name.
         place: Where they come from, for the message.
-        of_run: Whether a run of lgx trained and wrote them.
     """
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
@@ -55,15 +53,16 @@ def check_weights(tensors: Mapping[str, Tensor], place: str, of_run: bool = Fals
                 f"{place}: {name[:100]} is of {tensor.dtype}, expected floating-point numbers; give the file before "
                 f"quantization or conversion"
             )
-    refuse_non_finite(tensors, place, of_run)
+    refuse_non_finite(tensors, place)
 
 
-def refuse_non_finite(tensors: Mapping[str, Tensor], place: str, of_run: bool = False) -> None:
+def refuse_non_finite(tensors: Mapping[str, Tensor], place: str) -> None:
     """Refuse tensors with NaN or infinity; see :func:`check_weights`."""
     wrong = next((name for name, t in tensors.items() if t.is_floating_point() and not _is_finite(t)), None)
     if wrong is not None:
-        why = f"training diverged; {_LOWER_RATE}" if of_run else "the file is damaged; copy it or download it again"
-        raise UserError(f"{place}: {wrong} has values that are not finite, because {why}")
+        raise UserError(
+            f"{place}: {wrong} has values that are not finite; train with a lower learning rate, or copy the file again"
+        )
 
 
 def _is_finite(tensor: Tensor) -> bool:

@@ -169,7 +169,7 @@ def load(
     if not isinstance(state, Mapping) or not all(isinstance(k, str) for k in state):
         raise UserError(f"{name}: contains no state dict of tensors")
     is_official = "embed.weight" in state
-    check_weights(state, name, of_run=not is_official)
+    check_weights(state, name)
     if not isinstance(chosen, HypernetConfig):
         chosen = read_config(chosen, name)
     hypernet = Hypernet(chosen)

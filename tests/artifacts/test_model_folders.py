@@ -48,17 +48,15 @@ def test_pickled_weights_that_could_run_code_are_refused(folder):
         load_pretrained(str(path))
 
 
-def test_a_folder_with_numbers_that_are_not_finite_is_damaged_and_a_run_with_them_diverged(folder, ancestor, tmp_path):
+def test_numbers_that_are_not_finite_are_refused_in_folders_and_in_checkpoints(folder, ancestor, tmp_path):
     path, model = folder
     torch.save({**model.state_dict(), "norm.weight": torch.full((16,), torch.nan)}, path / "pytorch_model.bin")
-    with pytest.raises(UserError, match=r"norm\.weight has .* the file is damaged; copy it or download it again"):
+    with pytest.raises(UserError, match=r"norm\.weight has values that are not finite"):
         load_pretrained(str(path))
     checkpoint = torch.load(ancestor / "checkpoints/best.ckpt", weights_only=True)
     checkpoint["state_dict"]["network.norm.weight"].fill_(torch.inf)
     torch.save(checkpoint, tmp_path / "last.ckpt")
-    with pytest.raises(
-        UserError, match=r"norm\.weight has .* training diverged; train again with a lower learning rate"
-    ):
+    with pytest.raises(UserError, match=r"norm\.weight has values that are not finite"):
         load_pretrained(str(tmp_path / "last.ckpt"))
 
 

@@ -4,9 +4,7 @@ import os
 import time
 
 import pytest
-import torch
 
-from lgx.artifacts.safety import refuse_non_finite
 from lgx.errors import UserError
 from lgx.host.files import atomic_path
 from lgx.host.safety import parse_json, read_json
@@ -80,8 +78,3 @@ def test_json_that_cannot_be_read_is_named_with_the_remedy(tmp_path, text, words
     assert words in message
     with pytest.raises(UserError, match=r"^key: "):
         parse_json(text, "key", "mend it")
-
-
-def test_tensors_that_are_not_finite_are_refused():
-    with pytest.raises(UserError, match="f: w has values that are not finite"):
-        refuse_non_finite({"finite": torch.zeros(2), "w": torch.tensor(float("nan"))}, "f")

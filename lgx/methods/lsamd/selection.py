@@ -143,7 +143,7 @@ class SelectionRun:
         prefix = "network."
         of_network = {k.removeprefix(prefix): v for k, v in state.items() if str(k).startswith(prefix)}
         run = cls(about, of_network, digest_of(file))
-        check_weights(run.base, str(file), of_run=True)
+        check_weights(run.base, str(file))
         return run
 
     @property
