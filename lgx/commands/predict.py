@@ -16,7 +16,7 @@ from jsonargparse.typing import PositiveInt
 from lgx.commands.run import SizeOptions
 from lgx.core.readable import in_cells
 from lgx.errors import UserError
-from lgx.host.files import atomic_path, check_output, first_line
+from lgx.host.files import atomic_path, check_output
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -246,7 +246,8 @@ def _header(task: "Task", with_true: bool = False) -> list[str]:
 
 def _is_table(file: Path, task: "Task") -> bool:
     """Whether a file has exactly the columns of predictions."""
-    cells = next(csv.reader([first_line(file)]), [])
+    with file.open(encoding="utf-8", errors="surrogateescape") as content:
+        cells = next(csv.reader([content.readline(2**24)]), [])  # a foreign file may be one long line
     expected = _header(task, "true_name" in cells)
     return cells[:1] in (["file"], ["row"]) and cells[1:] == in_cells(expected[1:])
 

@@ -104,8 +104,6 @@ def _remove_abandoned(path: Path) -> None:
 _ELSE = "choose another place"
 _MARK = 4096
 """Bytes at the beginning of a file that are searched for its mark."""
-_LINE = 2**24
-"""Largest length of a first line, in bytes."""
 
 
 def check_output(
@@ -166,12 +164,3 @@ def has_mark(path: Path, mark: str) -> bool:
             return mark.encode() in file.read(_MARK)
     except OSError:
         return False
-
-
-def first_line(path: Path) -> str:
-    """The first line of a text file, without its end; empty if the file cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return file.readline(_LINE).decode("utf-8", "surrogateescape").rstrip("\r\n")
-    except OSError:
-        return ""
