@@ -4,7 +4,6 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from inspect import Parameter
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from docstring_parser import parse as parse_docstring
@@ -132,10 +131,8 @@ def make_parser(
     """
     parameters = inspect.signature(function).parameters
     flags = {name: value for name, value in parameters.items() if value.annotation is bool}
-    positional = {
-        name: parameter
-        for name, parameter in parameters.items()
-        if parameter.default is Parameter.empty and parameter.kind is Parameter.POSITIONAL_OR_KEYWORD
+    lists = {
+        name: get_args(each.annotation) for name, each in parameters.items() if get_origin(each.annotation) is list
     }
     docstring = parse_docstring(inspect.getdoc(function) or "")
     helps = {entry.arg_name: entry.description for entry in docstring.params}
@@ -148,15 +145,12 @@ def make_parser(
         exit_on_error=False,
         allow_abbrev=False,
     )
-    for name, parameter in positional.items():
-        if get_origin(parameter.annotation) is list:
-            (item,) = get_args(parameter.annotation)
-            parser.add_argument(name, type=item, nargs="+", help=helps.get(name))
-        else:
-            parser.add_argument(name, type=parameter.annotation, help=helps.get(name))
+    for name, (item,) in lists.items():
+        parser.add_argument(name, type=item, nargs="+", help=helps.get(name))
     if "size" in parameters:
         parser.add_class_arguments(SizeOptions, as_group=False)
-    parser.add_function_arguments(function, as_group=False, skip={*positional, *flags, "size", "options"})
+    skipped = {*lists, *flags, "size", "options"}
+    parser.add_function_arguments(function, as_group=False, as_positional=True, skip=skipped)
     for name, parameter in flags.items():
         parser.add_argument(f"--{name}", action=ActionYesNo, default=parameter.default, help=helps.get(name))
     for option in options or ():
