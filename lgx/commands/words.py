@@ -21,10 +21,10 @@ def tokenizer_of(place: str) -> str | None:
     import yaml
 
     import data_modules
-    from lgx.artifacts.export.words import files_in
+    from lgx.artifacts.export.models import words_in
 
     path = Path(place)
-    if files_in(path):
+    if words_in(path):
         return str(path)
     folders = [path, *path.parents][:_DEPTH]
     config = next((folder / "config.yaml" for folder in folders if (folder / "config.yaml").is_file()), None)
@@ -39,7 +39,7 @@ def tokenizer_of(place: str) -> str | None:
 
 
 def words_for(architecture: "Architecture", tokenizer: str | None, source: str | None) -> Any:
-    """What is written beside a network of texts, see :mod:`lgx.artifacts.export.words`.
+    """What is written beside a network of texts, see :data:`lgx.artifacts.export.models.Words`.
 
     Args:
         architecture: The network.
@@ -47,7 +47,7 @@ def words_for(architecture: "Architecture", tokenizer: str | None, source: str |
         source: The place of the network's source; None without one.
     """
     from data_modules.text.tokenizer import load_tokenizer
-    from lgx.artifacts.export.words import files_in
+    from lgx.artifacts.export.models import words_in
 
     if not architecture.reads_text:
         if tokenizer is not None:
@@ -56,7 +56,7 @@ def words_for(architecture: "Architecture", tokenizer: str | None, source: str |
     place = tokenizer or (tokenizer_of(source) if source else None)
     if place is None:
         return None
-    files = files_in(Path(place))
+    files = words_in(Path(place))
     if tokenizer is None and files:
         return files
     words = load_tokenizer(place, cast(Any, architecture).vocab_size, "--tokenizer")

@@ -15,9 +15,8 @@ from safetensors.torch import save_file
 
 from experiments.analyze.__main__ import COMMANDS as ANALYSES
 from lgx.architectures import HFArchitecture, name_of, parse_architecture
-from lgx.artifacts.export import write_descendant
+from lgx.artifacts.export.models import words_in, write_descendant
 from lgx.artifacts.export.onnx_file import run_onnx
-from lgx.artifacts.export.words import files_in
 from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from lgx.cli import COMMANDS, TRAINING
@@ -135,7 +134,7 @@ def _write_text(folder: Path) -> None:
     write_descendant(folder / "my_lm", llama.build(), llama)
     shutil.copytree(write_tokenizer(folder / "my_tokenizer", "bare", 1000), folder / "my_lm", dirs_exist_ok=True)
     classifier = llama.replace(kind="text", num_classes=3)
-    write_descendant(folder / "minilm", classifier.build(), classifier, words=files_in(folder / "my_lm"))
+    write_descendant(folder / "minilm", classifier.build(), classifier, words=words_in(folder / "my_lm"))
     (folder / "new_reviews.csv").write_text("text\nthe cat sat\n")
     (folder / "my_texts").mkdir()
     (folder / "my_texts/train.txt").write_text("\n\n".join(f"the cat sat on mat {n}" for n in range(2000)))

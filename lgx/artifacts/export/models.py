@@ -14,10 +14,9 @@ from lgx.architectures import Architecture, HFArchitecture, ViTArchitecture, nam
 from lgx.architectures.describing import describe_vit
 from lgx.artifacts.export.folders import PROGRAM, made, model_card
 from lgx.artifacts.export.program import task_of, to_texts, write_pt2
-from lgx.artifacts.export.words import Words, write_words
 from lgx.artifacts.pretrained import PretrainedNetwork
 from lgx.artifacts.safetensors_files import StartRecord, write_safetensors
-from lgx.artifacts.source_names import CONFIG, DENSE, WEIGHTS, TimmSource
+from lgx.artifacts.source_names import CONFIG, DENSE, OF_TEXTS, WEIGHTS, TimmSource
 from lgx.artifacts.timm_models import normalization_of
 from lgx.artifacts.vector_space import Space, write_space
 from lgx.core.eval_transforms import as_in_timm, resize_of_timm
@@ -34,6 +33,8 @@ _MAPPING = """
 dense = load_file("{file}")
 vectors = model(images) @ dense["linear.weight"].T + dense["linear.bias"]  # in the space of the ancestor's vectors"""
 """Code that maps the vectors of an image encoder."""
+Words = list[Path] | Any | None
+"""The tokenizer of a network of texts, and how texts are generated: files to copy, or a tokenizer to save."""
 
 
 def write_descendant(
@@ -124,7 +125,11 @@ def _write_text(
         config.problem_type = "single_label_classification" if is_single else "multi_label_classification"
     name_classes(config, label_names)
     folder.mkdir()
-    write_words(folder, words)
+    if isinstance(words, list):
+        for path in words:
+            shutil.copyfile(path, folder / path.name)
+    elif words is not None:
+        words.save_pretrained(folder)
     if model.reads_last_token and config.pad_token_id is None and (folder / "tokenizer_config.json").is_file():
         config.pad_token_id = AutoTokenizer.from_pretrained(
             folder
@@ -132,6 +137,11 @@ def _write_text(
     config.save_pretrained(folder)
     tensors = model.base_model.state_dict() if headless else architecture.tensors(model)
     write_safetensors(folder / WEIGHTS, tensors, {"format": "pt"})
+
+
+def words_in(folder: Path) -> list[Path]:
+    """The files of a tokenizer and for generation in a folder."""
+    return [folder / name for name in OF_TEXTS if (folder / name).is_file()]
 
 
 def name_classes(config: Any, names: tuple[str, ...]) -> None:
