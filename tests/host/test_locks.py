@@ -43,27 +43,6 @@ def test_a_file_system_without_locks_is_named_and_used(tmp_path, monkeypatch, ca
         assert "this file system has no locks" in capsys.readouterr().err
 
 
-def _enter(folder, counter, barrier):
-    barrier.wait()
-    for _ in range(200):
-        with locked(folder) as is_held:
-            if is_held:
-                assert counter.value == 0
-                counter.value += 1
-                counter.value -= 1
-
-
-def test_many_processes_never_hold_a_lock_together(tmp_path):
-    context = multiprocessing.get_context("fork")
-    counter, barrier = context.Value("i", 0, lock=False), context.Barrier(4)
-    processes = [context.Process(target=_enter, args=(tmp_path / "seed0", counter, barrier)) for _ in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * 4
-
-
 def _add(path, start):
     for seed in range(start, start + 30):
         add_rows(path, [Row("sws", "6-Small", "digits", "test", 1, "acc", 0.5, seed, 100, "r")])
