@@ -8,48 +8,36 @@ import torch
 
 from lgx.artifacts.task_embeddings import TaskEmbeddings
 from tests.support.command_line import Result, lgx, ok, refusal
-from tests.support.images import write_images
-from tests.support.untrained_learngenes import write_ancestor
-
-
-@pytest.fixture(scope="module")
-def ancestor(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_ancestor(str(tmp_path_factory.mktemp("ancestor") / "big.learngene.safetensors"))
-
-
-@pytest.fixture(scope="module")
-def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_images(tmp_path_factory.mktemp("images") / "shapes", {"train": 12, "val": 3, "test": 3})
 
 
 def embed(ancestor: object, data: object, out: Path, *options: object) -> Result:
     return lgx("embed", "--ancestor", ancestor, "--data", data, "--out", out, *options)
 
 
-def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(ancestor, shapes, tmp_path):
+def test_controls_hold_as_many_embeddings_that_do_not_describe_their_tasks(ancestor_file, images, tmp_path):
     folders = [tmp_path / kind for kind in ("circle", "square", "stripe")]
     for folder in folders:
-        shutil.copytree(shapes, folder, ignore=shutil.ignore_patterns(folder.name))  # without the class of this name
+        shutil.copytree(images, folder, ignore=shutil.ignore_patterns(folder.name))  # without the class of this name
     found = {}
     for control in (None, "permuted", "random"):
         out = tmp_path / f"{control}.safetensors"
         given = ["--control", control] if control else []
         data = ",".join(map(str, folders))
-        ok(embed(ancestor, data, out, *given))
+        ok(embed(ancestor_file, data, out, *given))
         found[control] = TaskEmbeddings.load(out)
     real, permuted = found[None].tensors, found["permuted"].tensors
     assert [torch.equal(permuted[a], real[b]) for a, b in (("circle", "square"), ("stripe", "circle"))] == [True] * 2
     assert found["random"].tensors.keys() == real.keys()
     assert not any(torch.equal(one, other) for one in found["random"].tensors.values() for other in real.values())
-    assert found["random"].ancestor == f"{ancestor} (random)"
+    assert found["random"].ancestor == f"{ancestor_file} (random)"
     assert torch.equal(found["random"].tensors["circle"], found[None].control("random").tensors["circle"])
 
 
-def test_a_limit_takes_examples_of_every_class(ancestor, shapes, tmp_path):
+def test_a_limit_takes_examples_of_every_class_and_the_command_replaces_its_own_file(ancestor_file, images, tmp_path):
     tensors = {}
+    out = tmp_path / "e.safetensors"
     for limit in (3, 12):
-        out = tmp_path / f"{limit}.safetensors"
-        done = embed(ancestor, shapes, out, "--limit", limit)
+        done = embed(ancestor_file, images, out, "--limit", limit)
         assert f"shapes: {limit} images" in done.out, done.err
         tensors[limit] = TaskEmbeddings.load(out).tensors["shapes"]
     assert not torch.equal(tensors[3], tensors[12])
@@ -65,9 +53,9 @@ def test_a_limit_takes_examples_of_every_class(ancestor, shapes, tmp_path):
         (["--ancestor", "nowhere.learngene.safetensors"], "nowhere.learngene.safetensors: no such file"),
     ],
 )
-def test_wrong_options_end_with_one_sentence(ancestor, shapes, tmp_path, options, sentence):
-    places = {"ancestor": ancestor, "shapes": shapes}
+def test_wrong_options_end_with_one_sentence(ancestor_file, images, tmp_path, options, sentence):
+    places = {"ancestor": ancestor_file, "shapes": images}
     out = tmp_path / "o.safetensors"
-    done = refusal(embed(ancestor, shapes, out, *(option.format(**places) for option in options)))
+    done = refusal(embed(ancestor_file, images, out, *(option.format(**places) for option in options)))
     assert sentence.format(**places) in done
     assert not out.exists()

@@ -16,14 +16,10 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("content", ["learngene", "text"])
-def test_a_foreign_file_is_kept_and_named_before_anything_is_read(ancestor_file, tmp_path, command, content):
+def test_a_foreign_file_is_kept_and_named_before_anything_is_read(ancestor_file, tmp_path, command):
     name, words = COMMANDS[command]
     out = tmp_path / name
-    if content == "text":
-        out.write_text("mine")
-    else:
-        Learngene.load(ancestor_file).save(out)
+    Learngene.load(ancestor_file).save(out)
     before = out.read_bytes()
     sentence = refusal(lgx(*(word.format(ancestor=ancestor_file) for word in words), "--out", out))
     assert f"--out {out}: exists, and `lgx {command}` did not write it" in sentence
@@ -50,12 +46,6 @@ def test_a_source_is_never_replaced(ancestor_file, tmp_path):
     ):
         assert "reads" in refusal(lgx(*words, "--force"))
     assert (folder / "model.safetensors").read_bytes() == before
-
-
-def test_embeddings_are_replaced_by_the_same_command(ancestor_file, images, tmp_path):
-    embed = ["embed", "--ancestor", ancestor_file, "--data", images, "--limit=3", "--out", tmp_path / "e.safetensors"]
-    for _ in range(2):
-        ok(lgx(*embed))
 
 
 def test_a_learngene_that_a_run_wrote_is_not_replaced_by_extract_but_its_own_is(ancestor_file, tmp_path):
