@@ -8,7 +8,6 @@ from lgx.artifacts.learngene import Learngene
 from lgx.artifacts.pretrained import load_pretrained
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
-from tests.support.command_line import lgx
 
 VIT = ViTArchitecture(2, 16, 2, patch_size=4, img_size=8, num_classes=3)
 STATE = VIT.build().state_dict()
@@ -47,13 +46,3 @@ def test_a_checkpoint_is_a_source_where_it_says_that_it_holds_a_plain_network(pl
     else:
         with pytest.raises(UserError, match=r"a\.ckpt: not a plain network .* give final\.learngene\.safetensors"):
             load_pretrained(str(path))
-
-
-def test_runs_write_both_keys(ancestor, sws):
-    found = {}
-    for run in (ancestor, sws):
-        stored = torch.load(run / "checkpoints/best.ckpt", weights_only=True)["lgx"]
-        learngene = Learngene.load(run / "final.learngene.safetensors")
-        found[learngene.method] = (learngene.content, stored["plain_network"])
-    assert found == {"ancestor": ("network", True), "sws": ("layers", False)}
-    assert lgx("export", sws / "checkpoints/best.ckpt", "--out", "/nowhere/x").code == 2
