@@ -43,13 +43,6 @@ def test_plain_timm_computes_the_same_logits_and_knows_size_classes_and_origin(s
     assert "library_name: timm" in card
 
 
-def test_what_init_wrote_is_a_source(sws, tmp_path):
-    assert start(sws, tmp_path / "model").code == 0
-    again = ["init", "--source", tmp_path / "model", "--arch", ARCH.replace("depth=4", "depth=3")]
-    assert lgx(*again, "--out", tmp_path / "again").code == 0
-    assert (tmp_path / "model" / WEIGHTS).read_bytes() == (tmp_path / "again" / WEIGHTS).read_bytes()
-
-
 def test_a_budget_chooses_a_size_that_the_source_fills(ancestor, tmp_path):
     base = ["init", "--source", ancestor / "final.learngene.safetensors", "--method", "weight_selection"]
     result = ok(lgx(*base, "--params", "6k", "--out", tmp_path / "small"))
