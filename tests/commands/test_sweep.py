@@ -91,12 +91,3 @@ def test_wrong_options_are_explained(sweep_file, options, words, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     command = sweep_file({"name": "a", "config": "fit.yaml"})
     assert words in refusal(lgx(*command, *options))
-
-
-def test_a_missing_submitit_is_explained(sweep_file, monkeypatch):
-    monkeypatch.setitem(sys.modules, "submitit", None)
-    command = sweep_file({"name": "a", "config": "fit.yaml"})
-    result = lgx(*command, "--cluster", "slurm", "--slurm", "{timeout_min: 5}")
-    assert result.sentence == (
-        "lgx sweep: --cluster slurm: needs submitit, which is not installed; pip install 'lgx[sweep]'"
-    )
