@@ -94,12 +94,6 @@ def test_debians_idx_files_go_where_torchvision_expects_them(tmp_path, idx, caps
     assert visible(root) == ["fashion_mnist"]
 
 
-def test_a_folder_in_the_publishers_layout_is_linked(tmp_path, monkeypatch):
-    fake_data.fer2013(tmp_path / "mine", monkeypatch)
-    prepare("fer2013", root=str(tmp_path / "data"), source=str(tmp_path / "mine/fer2013"))
-    assert (tmp_path / "data/fer2013").is_symlink()
-
-
 def test_zips_of_class_folders_are_unpacked_and_sharded(tmp_path, zips):
     root = tmp_path / "data"
     prepare("cifar10", root=str(root), source=str(zips), shards=True, shard_size=7)
