@@ -193,12 +193,8 @@ def _image_files(images: Sequence[str]) -> dict[str, Path]:
 
 def _true_classes(files: Mapping[str, Path], classes: Set[str]) -> dict[str, str]:
     """Class of each image that is in a folder with the name of a class; of several folders, of the nearest."""
-    true = {}
-    for name, path in files.items():
-        folders = [path.parent.name, *reversed(Path(name).parts[:-1])]
-        if not classes.isdisjoint(folders):
-            true[name] = next(folder for folder in folders if folder in classes)
-    return true
+    folders = {name: (path.parent.name, *Path(name).parts[:-1]) for name, path in files.items()}
+    return {name: folder for name, above in folders.items() for folder in above if folder in classes}  # the last counts
 
 
 def _opened(model: str, arch: str | None, budgets: "Sequence[Budget]", of_vectors: bool) -> "ExportedModel":
