@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lgx.core.readable import lasting
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -106,16 +108,8 @@ def _lines(plan: "Plan") -> Iterator[tuple[str, str, str] | None]:
         yield "time", "?", "give --throughput, or --tflops and --mfu"
     else:
         words = f"of training, without validation and tests: {plan.hours * steps.processes:.3g} GPU hours"
-        yield "time", duration(plan.hours), words
+        yield "time", lasting(3600 * plan.hours), words
         yield "examples a second", amount(plan.throughput), "per GPU, as given"
-
-
-def duration(hours: float) -> str:
-    """Hours in a unit that fits: ``3.99 h``."""
-    for unit, each in (("s", 1 / 3600), ("min", 1 / 60)):
-        if hours < 60 * each:
-            return f"{hours / each:.3g} {unit}"
-    return f"{hours:,.3g} h" if hours < 1000 else f"{hours:,.0f} h"
 
 
 def _scaled(number: float, step: int, units: Sequence[str]) -> str:
