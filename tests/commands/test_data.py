@@ -39,14 +39,6 @@ def zips(tmp_path: Path) -> Path:
     return source
 
 
-@pytest.fixture
-def idx(tmp_path: Path) -> Path:
-    """A folder like Debian's, with four small idx files."""
-    folder = tmp_path / "fashion-mnist"
-    fake_data.fashion_idx(folder, packed=True)
-    return folder
-
-
 def visible(root: Path) -> list[str]:
     return sorted(p.name for p in root.iterdir() if p.name != ".downloads") if root.exists() else []
 
@@ -86,9 +78,10 @@ def test_a_set_is_there_if_one_form_of_its_files_is(kind, tmp_path):
         assert kind.is_present(root)
 
 
-def test_debians_idx_files_go_where_torchvision_expects_them(tmp_path, idx, capsys):
+def test_debians_idx_files_go_where_torchvision_expects_them(tmp_path, capsys):
     root = tmp_path / "data"
-    prepare("fashion_mnist", root=str(root), source=str(idx))
+    fake_data.fashion_idx(tmp_path / "idx", packed=True)
+    prepare("fashion_mnist", root=str(root), source=str(tmp_path / "idx"))
     assert "54 train, 6 val, 20 test" in capsys.readouterr().out
     assert len(FashionMNIST(root=str(root)).read("test")) == 20
     assert visible(root) == ["fashion_mnist"]
