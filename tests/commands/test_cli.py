@@ -117,7 +117,7 @@ WITH_FILE = {"predict": ["--config", "no_file.yaml"]}
 
 
 @pytest.mark.parametrize("command", TRAINING)
-def test_the_help_is_one_page_of_80_columns(command, monkeypatch):
+def test_the_help_is_one_page_of_80_columns_and_names_real_options_with_their_defaults(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     done = lgx(command, *WITH_FILE.get(command, ()), "--help")
     lines = done.out.splitlines()
@@ -127,11 +127,7 @@ def test_the_help_is_one_page_of_80_columns(command, monkeypatch):
     for words in (f"usage: lgx {command} ", "--model.help SWS", "--data.help CIFAR10", "--help-all", "an example:"):
         assert words in done.out
     assert lgx(command, "--config", "no_file.yaml", "-h").out == done.out
-
-
-@pytest.mark.parametrize("command", TRAINING)
-def test_the_help_names_real_options_with_their_defaults(command):
-    shown = lgx(command, *WITH_FILE.get(command, ()), "--help").out.partition("main options:\n")[2]
+    shown = done.out.partition("main options:\n")[2]
     names = re.findall(r"^  --([\w.-]+)", shown, re.MULTILINE)
     known, defaults = option_strings(make_parser(command)), make_parser(command).get_defaults()
     of_class = ("model.arch", "model.ancestor", "model.optimizer", "data.root", "data.batch_size", "help-all")
