@@ -149,7 +149,7 @@ def make_parser(
         parser.add_argument(name, type=item, nargs="+", help=helps.get(name))
     if "size" in parameters:
         parser.add_class_arguments(SizeOptions, as_group=False)
-    skipped = {*lists, *flags, "size", "options"}
+    skipped: set[str | int] = {*lists, *flags, "size", "options"}
     parser.add_function_arguments(function, as_group=False, as_positional=True, skip=skipped)
     for name, parameter in flags.items():
         parser.add_argument(f"--{name}", action=ActionYesNo, default=parameter.default, help=helps.get(name))
