@@ -1,14 +1,12 @@
 """A weight that is stored as the product of two thin factors, and a linear layer that computes with the factors."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
-from torch.nn.grad import conv2d_weight
 from torch.utils._pytree import tree_map
 
 
@@ -63,60 +61,19 @@ class _FactoredLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, b: Tensor, a: Tensor, bias: Tensor | None, inner_bias: Tensor | None) -> Tensor:
         """(n, in), (r, in), (out, r), (out,), (r,) -> (n, out)."""
-        inner = _multiply(x, b, inner_bias)
+        inner = F.linear(x, b, inner_bias)
         ctx.save_for_backward(x, b, a, inner)
-        return _multiply(inner, a, bias)
+        return F.linear(inner, a, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Compute the gradients of x, b, a and the bias, in their shapes."""
         x, b, a, inner = ctx.saved_tensors
-        of_inner = _multiply(gradient, a.T)
-        of_x = _multiply(of_inner, b.T) if ctx.needs_input_grad[0] else None
+        of_inner = gradient @ a
+        of_x = of_inner @ b if ctx.needs_input_grad[0] else None
         of_bias = gradient.sum(dim=0) if ctx.needs_input_grad[3] else None
-        return of_x, _correlate(x, of_inner).T, _correlate(gradient, inner), of_bias, None
-
-
-# Matrix products on a CPU are slow if one dimension is small, as the rank is. As 1 x 1 convolutions, which another
-# library computes, large products take up to a third less time.
-
-MIN_PIXELS = 512
-"""Fewest rows of x in one image of such a convolution.
-
-Measured: 6,304 rows take up to a fifth less time as eight images than as one.
-"""
-
-
-def _multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute x Wᵀ plus a bias: (n, in), (out, in), (out,) -> (n, out)."""
-    if not _is_large(x, weight.numel()):
-        return F.linear(x, weight, bias)
-    return F.conv2d(_pixels(x), weight[:, :, None, None], bias).permute(0, 2, 3, 1).flatten(0, 2)
-
-
-def _correlate(x: Tensor, y: Tensor) -> Tensor:
-    """Compute xᵀ y: (n, wide), (n, r) -> (wide, r)."""
-    if not _is_large(x, x.shape[1] * y.shape[1]):
-        return x.T @ y
-    gradient: Tensor = conv2d_weight(_pixels(y), (x.shape[1], y.shape[1], 1, 1), _pixels(x))
-    return gradient[:, :, 0, 0]
-
-
-def _is_large(x: Tensor, products: int) -> bool:
-    """Whether a convolution is faster for x (n, in) than n times this many products. Measured."""
-    return x.is_cpu and x.dtype == torch.float32 and len(x) * products > 2**24
-
-
-def _pixels(x: Tensor) -> Tensor:
-    """(n, channels) -> (images, channels, 1, n / images), in channels-last memory format."""
-    return x.reshape(_convolution_batch(len(x)), 1, -1, x.shape[1]).permute(0, 3, 1, 2)
-
-
-@cache
-def _convolution_batch(n: int) -> int:
-    """Largest number of equal images of at least :data:`MIN_PIXELS` rows that n rows divide into; at least 1."""
-    return next(images for images in range(max(n // MIN_PIXELS, 1), 0, -1) if n % images == 0)
+        return of_x, of_inner.T @ x, gradient.T @ inner, of_bias, None
 
 
 _METADATA_GETTERS = {

@@ -74,32 +74,22 @@ def test_the_norm_of_a_zero_weight_has_a_finite_gradient():
 
 @pytest.mark.parametrize("rank", [14, 16])
 @pytest.mark.parametrize("biased", [True, False], ids=["bias", "no-bias"])
-@pytest.mark.parametrize(
-    ("n", "dtype"),
-    [(6, torch.double), (6, torch.float), (40_002, torch.float), (3 * 13_331, torch.float)],
-    ids=["double", "small", "59 images", "3 images"],
-)
-def test_all_sizes_ranks_and_types_equal_the_dense_layer(n, dtype, biased, rank):
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3)], ids=["vector", "empty", "batch"])
+@pytest.mark.parametrize("dtype", [torch.double, torch.float])
+def test_all_shapes_ranks_and_types_equal_the_dense_layer(shape, dtype, biased, rank):
     torch.manual_seed(0)
     a = torch.randn(64, rank, dtype=dtype, requires_grad=True)
     b = torch.randn(96, rank, dtype=dtype, requires_grad=True)
-    x = torch.randn(n // 3, 3, 96, dtype=dtype, requires_grad=True)
+    x = torch.randn(*shape, 96, dtype=dtype, requires_grad=True)
     bias = torch.randn(64, dtype=dtype, requires_grad=True) if biased else None
     sources = [tensor for tensor in (x, a, b, bias) if tensor is not None]
-    weights = torch.randn(n // 3, 3, 64, dtype=dtype)
+    weights = torch.randn(*shape, 64, dtype=dtype)
     results = []
     for weight in (LowRankTensor(a, b.T), a @ b.T):
         y = F.linear(x, weight, bias)
         results.append((y, *torch.autograd.grad((y * weights).sum(), sources)))
     for factored, dense in zip(*results, strict=True):
         torch.testing.assert_close(factored, dense, rtol=1e-4, atol=1e-2 if dtype == torch.float else 1e-9)
-
-
-@pytest.mark.parametrize("shape", [(4,), (0, 4), (2, 3, 4)], ids=["vector", "empty", "batch"])
-def test_inputs_may_have_any_shape(pair, shape):
-    a, b = pair
-    x = torch.randn(shape, dtype=torch.double)
-    torch.testing.assert_close(F.linear(x, LowRankTensor(a, b)), F.linear(x, a @ b))
 
 
 def test_autocast_computes_in_low_precision(pair):
