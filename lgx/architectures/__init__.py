@@ -10,11 +10,11 @@ from lgx.architectures.parsing import (
     parse_for,
     parse_like,
 )
-from lgx.architectures.sets import SETS, architecture_set, read_architectures, sample_architectures
+from lgx.architectures.sets import SETS, architecture_set
 from lgx.architectures.vit import NAMES, ViTArchitecture, vit_only
 
 __all__ = [
     "NAMES", "SETS", "Architecture", "HFArchitecture", "ViTArchitecture", "architecture_from_dict", "architecture_set",
     "full_name", "name_of", "parse_any_architecture", "parse_architecture", "parse_for", "parse_like",
-    "read_architectures", "sample_architectures", "vit_only",
+    "vit_only",
 ]  # fmt: skip

@@ -5,14 +5,12 @@ ranges are read from these generators, because the papers give only the limits. 
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from lgx.architectures.base import Architecture
-from lgx.architectures.hf import HFArchitecture
 from lgx.architectures.names import name_of
-from lgx.architectures.parsing import architecture_from_dict
 from lgx.architectures.vit import ViTArchitecture
 from lgx.core.schema import check_fields, shortened
 from lgx.errors import UserError
@@ -50,12 +48,6 @@ def _llamas_1k(rng: random.Random) -> tuple[int, int, int]:
     return depth, rng.randrange(low, high + 1, 16), 8
 
 
-_DEFAULTS: dict[str, Callable[[], Architecture]] = {
-    "ViT": ViTArchitecture,
-    "GPT-2": HFArchitecture,
-    "Llama": lambda: HFArchitecture(config='{"model_type":"llama"}'),
-}
-"""What a set holds -> the architecture that gives all other values by default."""
 SETS: dict[str, tuple[str, Callable[[random.Random], tuple[int, int, int]]]] = {
     "ViTs-1K": ("ViT", _vits_1k),
     "ViTs+-1K": ("ViT", _vits_plus_1k),
@@ -74,44 +66,38 @@ SETS: dict[str, tuple[str, Callable[[random.Random], tuple[int, int, int]]]] = {
 """
 
 
-def sample_architectures(
-    name: str, count: int = 1000, seed: int = 1, base: Architecture | None = None
-) -> Iterator[Architecture]:
-    """Sample an architecture set. The first n architectures of a longer draw equal a draw of n.
+def architecture_set(source: str, count: int | None, base: A) -> list[A]:
+    """Draw or read the first architectures of a set. The first n architectures of a longer draw equal a draw of n.
+
+    A line of a file is an object with an architecture's keys. The key ``name`` is ignored. ``num_classes`` is that of
+    ``base``, because it belongs to the task, and missing keys are those of ``base``. Empty lines are skipped.
 
     Args:
-        name: ``ViTs-1K``, ``ViTs+-1K``, ``GPTs-1K`` or ``LLAMAs-1K``.
-        count: Number of architectures.
-        seed: Seed; 1 in the released generators.
-        base: Gives the values that all architectures share: image size, patch size, channels and classes (default 224
-            px, patch 16, 3 channels, 1000 classes), or vocabulary, longest text and classes (default 50257, 1024, 2).
+        source: ``ViTs-1K``, ``ViTs+-1K``, ``GPTs-1K`` or ``LLAMAs-1K``, or a ``.jsonl`` file.
+        count: Number of architectures; None takes 1000 of a named set, and all of a file.
+        base: Gives the values that all architectures share: image size, patch size, channels and classes, or
+            vocabulary, longest text and classes. Every line of a file must have its inputs.
     """
-    if name not in SETS:
-        raise UserError(f"architecture set {name!r} is unknown; known are {', '.join(SETS)}")
-    rng = random.Random(seed)
-    held, draw = SETS[name]
-    base = base or _DEFAULTS[held]()
+    if count is not None and count < 1:
+        raise UserError(f"count must be at least 1, got {count}")
+    if source.endswith(".jsonl"):
+        return _read_architectures(source, base)[:count]
+    if source not in SETS:
+        raise UserError(f"architecture set {source!r} is unknown; known are {', '.join(SETS)}")
+    held, draw = SETS[source]
     kind = "ViT" if isinstance(base, ViTArchitecture) else "GPT-2" if getattr(base, "is_gpt2", False) else "Llama"
     if kind != held:
         fitting = [other for other, (its_kind, _) in SETS.items() if its_kind == kind]
         raise UserError(
-            f"architecture set {name} holds {held}s, but {name_of(base)} is a {base.label}; use {' or '.join(fitting)}"
+            f"architecture set {source} holds {held}s, but {name_of(base)} is a {base.label}; use "
+            f"{' or '.join(fitting)}"
         )
-    for _ in range(count):
-        depth, embed_dim, num_heads = draw(rng)
-        yield base.unshared().replace(depth=depth, embed_dim=embed_dim, num_heads=num_heads)
+    rng = random.Random(1)  # the seed of the released generators
+    sizes = [draw(rng) for _ in range(count or 1000)]
+    return [base.unshared().replace(depth=depth, embed_dim=dim, num_heads=heads) for depth, dim, heads in sizes]
 
 
-def read_architectures(path: str, base: Architecture | None = None) -> list[Architecture]:
-    """Read an architecture set from JSON lines.
-
-    A line is an object with an architecture's keys. The key ``name`` is ignored. ``num_classes`` is that of ``base``,
-    because it belongs to the task, and missing keys are those of ``base``. Empty lines are skipped.
-
-    Args:
-        path: The file, one object per line.
-        base: Every line must have its image size and channels, or its vocabulary and longest text; None accepts any.
-    """
+def _read_architectures(path: str, base: A) -> list[A]:
     remedy = 'give a file with an architecture in each line, such as {"depth": 4, "embed_dim": 64, "num_heads": 4}'
     lines = enumerate(read_bytes(Path(path), remedy).splitlines(), 1)
     read = [_read_line(f"{path}, line {n}", line, base) for n, line in lines if line.strip()]
@@ -120,32 +106,15 @@ def read_architectures(path: str, base: Architecture | None = None) -> list[Arch
     return read
 
 
-def _read_line(location: str, line: bytes, base: Architecture | None) -> Architecture:
+def _read_line(location: str, line: bytes, base: A) -> A:
     values = check_fields(parse_json(line, location, "expected one architecture per line"), {}, location)
     values.pop("name", None)
     try:
-        default = base or type(architecture_from_dict({k: v for k, v in values.items() if k == "family"}))()
-        inputs = {"family": default.to_dict().get("family", "vit")}
-        inputs |= {key: getattr(default, key) for key in default.input_keys} if base else {}
-        for key, want in inputs.items():
+        for key in ("family", *base.input_keys):
+            want = getattr(base, key)
             have = values.get(key, want)
             if have != want:
                 raise UserError(f"{key} is {shortened(have)}, but the data's is {want}; leave {key} out")
-        return architecture_from_dict({**default.to_dict(), **values, "num_classes": default.num_classes})
+        return base.from_dict({**base.to_dict(), **values, "num_classes": base.num_classes})
     except (UserError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{location}: {error}") from error
-
-
-def architecture_set(source: str, count: int | None, base: A) -> list[A]:
-    """Read the first architectures of a set.
-
-    Args:
-        source: Name of a set, or a ``.jsonl`` file.
-        count: Number of architectures; None takes 1000 of a named set, and all of a file.
-        base: As for :func:`sample_architectures` and :func:`read_architectures`.
-    """
-    if count is not None and count < 1:
-        raise UserError(f"count must be at least 1, got {count}")
-    if source.endswith(".jsonl"):
-        return cast(list[A], read_architectures(source, base)[:count])
-    return cast(list[A], list(sample_architectures(source, count or 1000, base=base)))

@@ -15,8 +15,6 @@ from lgx.architectures import (
     parse_any_architecture,
     parse_architecture,
     parse_like,
-    read_architectures,
-    sample_architectures,
 )
 from lgx.components.optim import parameter_groups
 from lgx.errors import UserError
@@ -63,14 +61,14 @@ def test_sets_keep_the_base_and_refuse_other_networks(tmp_path):
     with pytest.raises(UserError, match=r"ViTs-1K holds ViTs, but hf:.* is a .*; use GPTs-1K"):
         architecture_set("ViTs-1K", 5, GPT2)
     file = tmp_path / "set.jsonl"
-    drawn = list(sample_architectures("GPTs-1K", 4, base=GPT2))
+    drawn = architecture_set("GPTs-1K", 4, GPT2)
     file.write_text("".join(json.dumps({"name": name_of(a), **a.to_dict()}) + "\n" for a in drawn))
-    assert read_architectures(str(file)) == [a.replace(num_classes=2) for a in drawn]
-    assert architecture_set(str(file), 3, GPT2) == drawn[:3]
+    assert architecture_set(str(file), None, GPT2) == drawn
+    assert architecture_set(str(file), 3, GPT2.replace(num_classes=2)) == [a.replace(num_classes=2) for a in drawn[:3]]
     with pytest.raises(UserError, match="line 1: max_len is 12, but the data's is 13"):
-        read_architectures(str(file), GPT2.replace(max_len=13))
+        architecture_set(str(file), None, GPT2.replace(max_len=13))
     with pytest.raises(UserError, match="line 1: family is 'hf', but the data's is vit"):
-        read_architectures(str(file), ViTArchitecture())
+        architecture_set(str(file), None, ViTArchitecture())
 
 
 def test_parse_like_takes_the_inputs_of_its_base():
@@ -116,9 +114,9 @@ def test_rates_fall_from_the_head_to_the_embeddings(architecture):
 @pytest.mark.slow
 def test_describing_gpt2s_imports_no_transformers():
     code = (
-        "import sys; from lgx.architectures import parse_any_architecture, sample_architectures;"
-        "from lgx.hypernet.graph import computational_graph;"
-        "computational_graph(parse_any_architecture('3-GPT2')); list(sample_architectures('GPTs-1K', 3));"
+        "import sys; from lgx.architectures import architecture_set, parse_any_architecture;"
+        "from lgx.hypernet.graph import computational_graph; gpt2 = parse_any_architecture('3-GPT2');"
+        "computational_graph(gpt2); architecture_set('GPTs-1K', 3, gpt2);"
         "assert 'transformers.models.gpt2.modeling_gpt2' not in sys.modules"
     )
     done = python("-c", code)

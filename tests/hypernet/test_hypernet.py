@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lgx.architectures import HFArchitecture, ViTArchitecture, sample_architectures
+from lgx.architectures import HFArchitecture, ViTArchitecture, architecture_set
 from lgx.errors import UserError
 from lgx.hypernet import Hypernet, HypernetConfig, computational_graph
 from lgx.hypernet.functional_forward import meta_batch_loss
@@ -21,9 +21,9 @@ def test_random_architectures_have_finite_parameters_of_the_right_shapes(decoder
     small = ViTArchitecture(img_size=16, patch_size=4, num_classes=7)
     texts = HFArchitecture(max_len=16, vocab_size=300, num_classes=7)
     hypernet = Hypernet(HypernetConfig(**TINY, num_classes=7, decoder=decoder, layout=layout)).eval()
-    drawn = [a for name in ("ViTs-1K", "ViTs+-1K") for a in sample_architectures(name, count, seed=7, base=small)]
-    drawn += sample_architectures("GPTs-1K", count, base=texts)
-    drawn += sample_architectures("LLAMAs-1K", count, base=texts.replace(heads_per_group=2, config=LLAMA.config))
+    drawn = [a for name in ("ViTs-1K", "ViTs+-1K") for a in architecture_set(name, count, small)]
+    drawn += architecture_set("GPTs-1K", count, texts)
+    drawn += architecture_set("LLAMAs-1K", count, texts.replace(heads_per_group=2, config=LLAMA.config))
     with torch.no_grad():
         for architecture in dict.fromkeys(drawn):
             expected = {k: v.shape for k, v in architecture.build("meta").state_dict().items()}
