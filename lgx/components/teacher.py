@@ -1,17 +1,14 @@
 """A frozen network that a loss compares with."""
 
 import copy
-import shlex
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from lgx.architectures import ViTArchitecture
 from lgx.architectures.class_order import class_order
 from lgx.artifacts.pretrained import PretrainedNetwork, load_pretrained
-from lgx.artifacts.sources import recorded_name
 from lgx.components.features import Features, before_head, features_and_logits
 from lgx.core.eval_transforms import renormalize
 from lgx.core.task import Task, outputs_in_words, size_text
@@ -181,35 +178,27 @@ def check_kind(source: PretrainedNetwork, task: Task, features_only: bool = Fals
     kind = architecture.kind if architecture else "classification"
     is_other = bool(architecture and architecture.reads_text) != task.reads_text
     if is_other or (kind != task.kind and not features_only):
-        remedy = (
-            "choose a network of transformers for text and an image model for images"
-            if is_other
-            else _adapting(source, task)
-        )
+        fitting = "choose a network of transformers for text and an image model for images"
+        remedy = fitting if is_other else _adapting(source)
         raise UserError(f"ancestor {name}: is for {kind}, but task {task.name} is {task.kind}; {remedy}")
     if features_only:
         return
     if not source.has_head:
-        raise UserError(f"ancestor {name}: has no trained classifier; {_adapting(source, task)}")
+        raise UserError(f"ancestor {name}: has no trained classifier; {_adapting(source)}")
     classes = architecture.num_classes if architecture else getattr(source.model, "num_classes", task.num_classes)
     if classes != task.num_classes:
         raise UserError(
             f"ancestor {name}: predicts {outputs_in_words(kind, classes)}, but task {task.name} has "
-            f"{task.num_classes}; {_adapting(source, task)}"
+            f"{task.num_classes}; {_adapting(source)}"
         )
     class_order(source.label_names, task.class_names, f"ancestor {name}")
 
 
-def _adapting(source: PretrainedNetwork, task: Task) -> str:
-    """The command line that adapts a network to a task, without the options of the data."""
+def _adapting(source: PretrainedNetwork) -> str:
+    """How a network learns another task."""
     if source.architecture is None:
         return "train it on the task first, with its own library"
-    architecture = source.architecture
-    name = shlex.quote(recorded_name(source.name))
-    if isinstance(architecture, ViTArchitecture):
-        architecture = architecture.replace(img_size=task.img_size)  # positions are resampled
     return (
-        f"adapt it first, with the options --data of this run: `lgx fit --model Ancestor --model.head new "
-        f"--model.initializer Pretrained --model.initializer.source {name} --model.arch {architecture.spec()} "
-        f"--model.optimizer torch.optim.AdamW --model.optimizer.lr 1e-4`"
+        f"adapt it first: fit an Ancestor from it on this data (--model Ancestor --model.head new --model.initializer "
+        f"Pretrained --model.initializer.source {source.name})"
     )

@@ -1,8 +1,5 @@
 """A teacher is never trained, saved or in train mode, and it normalizes its inputs as it was trained to."""
 
-import re
-import shlex
-
 import pytest
 import timm
 import torch
@@ -14,7 +11,6 @@ from lgx.components.features import sum_features
 from lgx.components.teacher import Teacher
 from lgx.core.task import Task
 from lgx.errors import UserError
-from tests.support.command_line import arguments, lgx, ok
 
 TASK = Task("shapes", 5, in_chans=3, img_size=32, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
 
@@ -74,17 +70,6 @@ def test_a_teacher_that_cannot_read_the_images_is_refused(tmp_path):
         Teacher.of(load_pretrained(str(tmp_path / "levit")), Task("x", 5, img_size=32))
     teacher = Teacher.of(load_pretrained(str(tmp_path / "levit")), Task("x", 5, img_size=224))
     assert teacher(torch.zeros(1, 3, 224, 224)).shape == (1, 5)
-
-
-def test_the_advice_to_adapt_an_ancestor_is_a_command_that_works(images, ancestor_file, tmp_path):
-    task = Task("shapes", 3, img_size=16, in_chans=3)
-    with pytest.raises(UserError, match="predicts 5 classes, but task shapes has 3; adapt it first") as error:
-        Teacher.of(load_pretrained(ancestor_file), task)
-    (line,) = re.findall("`(.*)`", str(error.value))
-    words = [word for word in arguments("fit", "Ancestor", images, tmp_path) if not word.startswith(("fit", "--model"))]
-    ok(lgx(*shlex.split(line)[1:], *[word for word in words if word != "Ancestor"], "--name=adapted"))
-    adapted = Teacher.of(load_pretrained(str(tmp_path / "test/adapted/seed0/final.learngene.safetensors")), task)
-    assert adapted(torch.zeros(1, 3, 16, 16)).shape == (1, 3)
 
 
 def test_features_after_a_hidden_layer_of_the_head_have_its_width(tmp_path):
