@@ -50,14 +50,6 @@ def test_miou_is_that_of_the_whole_split_without_unlabeled_pixels(seed, classes)
     assert float(label_loss(torch.cat(logits), torch.cat(targets))) == pytest.approx(float(mean), rel=1e-5)
 
 
-def test_a_batch_without_labels_has_no_loss_and_a_finite_gradient():
-    logits = torch.randn(1, 3, 4, 4, requires_grad=True)
-    loss = label_loss(logits, torch.full((1, 4, 4), IGNORE))
-    loss.backward()
-    assert loss.item() == 0
-    assert not logits.grad.any()
-
-
 def test_class_255_is_a_class_and_logits_of_several_labels_are_no_probabilities():
     metrics = metrics_for(Task("t", 300))
     logits = F.one_hot(torch.tensor([255, 1]), 300).float()

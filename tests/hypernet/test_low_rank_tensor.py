@@ -20,24 +20,19 @@ def pair() -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize(
     "function",
-    [lambda w: w.sum(), lambda w: (w * 2).mean(), lambda w: torch.cat([w, w]).norm(), lambda w: w[1:, :2].exp().sum()],
-    ids=["sum", "mul", "cat", "slice"],
-)
+    [
+        lambda w: w.sum(), lambda w: (w * 2).mean(), lambda w: torch.cat([w, w]).norm(),
+        lambda w: w[1:, :2].exp().sum(), lambda w: w.norm(), lambda w: (torch.eye(4).double() @ w.mT).exp().sum(),
+        lambda w: F.linear(input=torch.eye(4).double(), weight=w).exp().sum(),
+    ],
+    ids=["sum", "mul", "cat", "slice", "norm", "transposed", "linear"],
+)  # fmt: skip
 def test_other_functions_receive_the_dense_matrix_with_its_gradient(pair, function):
     a, b = pair
     found, expected = function(LowRankTensor(a, b)), function(a @ b)
     torch.testing.assert_close(found, expected)
     for x, y in zip(torch.autograd.grad(found, pair), torch.autograd.grad(expected, pair), strict=True):
         torch.testing.assert_close(x, y)
-
-
-def test_methods_and_operators_give_the_values_of_the_dense_matrix(pair):
-    weight, dense = LowRankTensor(*pair), pair[0] @ pair[1]
-    torch.testing.assert_close(weight.T, dense.T)
-    torch.testing.assert_close(weight.norm(), dense.norm())
-    x = torch.randn(2, 4, dtype=torch.double)
-    torch.testing.assert_close(x @ weight.mT, x @ dense.mT)
-    torch.testing.assert_close(F.linear(input=x, weight=weight), x @ dense.T)
 
 
 def predicted(products, dense=(), vectors=()):

@@ -29,13 +29,6 @@ def test_cyclic_covers_every_stage_in_order_and_evenly(size, order):
     assert max(counts) - min(counts) <= 1
 
 
-@given(sizes, orders)
-def test_one_more_layer_grows_one_stage(size, order):
-    stages, depth = size
-    before, after = cyclic(stages, depth, order), cyclic(stages, depth + 1, order)
-    assert sum(abs(after.count(s) - before.count(s)) for s in range(stages)) == 1
-
-
 def test_cyclic_examples_of_the_paper():
     # SWS, Fig. 3: five layers from three learngene layers.
     assert cyclic(3, 5, "front_mid_last") == [0, 0, 1, 1, 2]
