@@ -27,6 +27,7 @@ QWEN = of_type("qwen3", embed_dim=48, head_dim=8)
 DECODERS = {
     "llama": LLAMA, "qwen2": of_type("qwen2"), "qwen3": QWEN, "starcoder2": of_type("starcoder2"),
     "language": LANGUAGE_MODEL, "tied": LANGUAGE_MODEL.replace(config=TIED), "gpt2": GPT2.replace(kind="language"),
+    "classifier": GPT2,
 }  # fmt: skip
 """Biases of queries, keys and values; norms of heads; LayerNorm and a plain MLP; heads of language models."""
 
@@ -42,6 +43,7 @@ def test_the_graph_holds_every_parameter_once(name, convention):
         if node.op == "ln" and node.has_bias:
             named[node.parameter.removesuffix("weight") + "bias"] = node.shape
     assert named == {name: tuple(p.shape) for name, p in architecture.build("meta").named_parameters()}
+    assert all(node.fused == (3 if "c_attn" in (node.parameter or "") else 1) for node in nodes)
     assert sum(n.op == "msa" for n in nodes) == (2 if convention == "msa" else 0)
     heads = [n.parameter for n in nodes if n.head]
     assert heads == {"tied": [], "gpt2": [], "language": ["lm_head.weight"]}.get(name, ["score.weight"])
@@ -84,12 +86,15 @@ def test_a_predicted_network_equals_plain_transformers(name, decoder):
 
 
 @pytest.mark.parametrize("name", ["llama", "language", "tied"])
-@pytest.mark.parametrize(("decoder", "projection"), [("low_rank", "none"), ("low_rank", "predicted"), ("conv", "none")])
+@pytest.mark.parametrize(
+    ("decoder", "projection"), [*(("low_rank", each) for each in ("none", "predicted", "random")), ("conv", "none")]
+)
 def test_the_loss_of_predicted_decoders_falls(name, decoder, projection):
-    """LoGAH, TAL with the ancestor's features, and GHN-3."""
+    """LoGAH, TAL with the ancestor's features in both ways, and GHN-3."""
     sizes = [DECODERS[name], DECODERS[name].replace(depth=3, embed_dim=48)]
     options = {"layout": "aligned", "vocab_size": 101} if decoder == "low_rank" else {}
-    net = hypernet(decoder=decoder, num_classes=sizes[0].num_classes, **options)
+    task = None if projection == "none" else torch.randn(4)
+    net = hypernet(decoder=decoder, num_classes=sizes[0].num_classes, task_width=None if task is None else 4, **options)
     inputs, wanted = texts(9, 9, 9), torch.randn(3, 7).softmax(dim=1)
     targets = inputs[:, 0].roll(-1, 1) if sizes[0].kind == "language" else torch.tensor([0, 2, 1])
     optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3)
@@ -100,7 +105,7 @@ def test_the_loss_of_predicted_decoders_falls(name, decoder, projection):
 
     losses = []
     for step in range(30):
-        one, norms = meta_batch_loss(net, sizes, inputs, loss, projection=projection, width=7)
+        one, norms = meta_batch_loss(net, sizes, inputs, loss, task, projection, width=7)
         optimizer.zero_grad()
         (one + 1e-5 * norms).backward()
         if step == 0:
