@@ -65,8 +65,10 @@ _FIXED_OPTIONS = {"ve": True, "weight_norm": True, "layernorm": True}
 """Options of every released hypernetwork; no other value is supported."""
 _OTHER_OPTIONS = ("lora", "use_1d_decoder", "is_ghn2", "hypernet", "decoder", "pretrained")
 """Options that choose the decoder, or that have no effect in GHN-3."""
-_ADDED_OPTIONS = ("convention", "class_position_std")
-"""Options of this project that may be added; the official code has none for them."""
+_ADDED_OPTION = "convention"
+"""The option of this project that may be added; the official code has none for it."""
+_FORMER_OPTION = "class_position_std"
+"""An option in files of lgx 0.3, always 0."""
 
 
 def rename_official_weights(state: Mapping[str, Tensor], config: HypernetConfig) -> dict[str, Tensor]:
@@ -100,8 +102,7 @@ def rename_official_options(official: Mapping[str, Any], name: str) -> dict[str,
     """Convert the official code's options. The graphs' convention is the intended one, ``msa``, if none is given.
 
     Args:
-        official: The official code's options, ``hid``, ``lora_r`` and others; ``convention`` and
-            ``class_position_std`` may be added.
+        official: The official code's options, ``hid``, ``lora_r`` and others; ``convention`` may be added.
         name: The file, for the message.
 
     Returns:
@@ -110,13 +111,13 @@ def rename_official_options(official: Mapping[str, Any], name: str) -> dict[str,
     low_rank = bool(official.get("lora"))
     unneeded = {"task_embedding_dim"} if low_rank else {"task_embedding_dim", "lora_r", "max_ck_lora"}
     needed = {*_OPTIONS, *_FIXED_OPTIONS} - unneeded
-    check_keys(official, [*_OPTIONS, *_FIXED_OPTIONS, *_OTHER_OPTIONS, *_ADDED_OPTIONS], needed, name)
+    check_keys(official, [*_OPTIONS, *_FIXED_OPTIONS, *_OTHER_OPTIONS, _ADDED_OPTION], needed, name)
     fixed = _FIXED_OPTIONS | {"is_ghn2": False} | ({"use_1d_decoder": False} if low_rank else {})
     for key, value in fixed.items():
         if official.get(key, value) != value:
             raise UserError(f"{name}: {key} {official[key]} in the configuration is not supported, only {value}")
     values = {ours: official[key] for key, ours in _OPTIONS.items() if key in official}
-    values |= {key: official[key] for key in _ADDED_OPTIONS if key in official}
+    values |= {_ADDED_OPTION: official[_ADDED_OPTION]} if _ADDED_OPTION in official else {}
     return {**values, "decoder": "low_rank" if low_rank else "conv"}
 
 
@@ -216,6 +217,7 @@ def read_config(values: Any, name: str) -> HypernetConfig:
         unneeded = {"task_width", "vocab_size"}
         if values.get("decoder") == "conv":
             unneeded |= {"rank", "max_size", "layout"}
+        values = {key: value for key, value in values.items() if key != _FORMER_OPTION}
         check_keys(values, keys, set(keys) - unneeded, name)
     try:
         return HypernetConfig(**values)

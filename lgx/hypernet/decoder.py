@@ -123,16 +123,13 @@ A bias is tanh(0.2 x), between -1 and 1, and a norm's weight is 2 sigmoid(0.5 x)
 """
 
 
-def postprocess(
-    node: Node, gain: float, decoded: Tensor | Factors, class_position_std: float = 0.0
-) -> dict[str, Tensor | Factors]:
+def postprocess(node: Node, gain: float, decoded: Tensor | Factors) -> dict[str, Tensor | Factors]:
     """Tile the raw predictions for n nodes that differ only in their parameter's name, and scale matrices.
 
     Args:
         node: The node, without its parameter's name.
         gain: Factor on the parameter, see :func:`attention_gain`.
         decoded: The decoder's output for the n nodes; see :meth:`~lgx.hypernet.decoder.Decoder.decode`.
-        class_position_std: See :class:`~lgx.hypernet.hypernet.HypernetConfig`.
 
     Returns:
         The n parameters, (n, ...), under name patterns: ``{0}`` stands for the parameter's name, ``{1}`` for the name
@@ -140,7 +137,7 @@ def postprocess(
     """
     op, shape = node.op, node.shape
     if op == "pos_enc" and node.form != "table":
-        positions = _position_embeddings(_dense_tensor(decoded), shape, class_position_std)
+        positions = _position_embeddings(_dense_tensor(decoded), shape)
         return {"{0}": positions if gain == 1 else positions * gain}
     if op == "bias":
         vectors = _dense_tensor(decoded)
@@ -181,13 +178,9 @@ def _deinterleaved(rows: Tensor, fused: int) -> Tensor:
     return rows if fused == 1 else rearrange(rows, "n (rows fused) ... -> n (fused rows) ...", fused=fused)
 
 
-def _position_embeddings(raw: Tensor, shape: tuple[int, ...], class_position_std: float) -> Tensor:
-    """Tile to (n, 1, D, s, s) and return (n, 1, 1 + s², D): the class token's row, then the positions row by row."""
-    tokens = tile(raw, (len(raw), *shape)).flatten(3).mT
-    positions = F.pad(tokens, (0, 0, 1, 0))
-    if class_position_std:
-        positions[:, :, 0] = torch.randn_like(positions[:, :, 0]) * class_position_std
-    return positions
+def _position_embeddings(raw: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Tile to (n, 1, D, s, s) and return (n, 1, 1 + s², D): zeros for the class token, then the positions by row."""
+    return F.pad(tile(raw, (len(raw), *shape)).flatten(3).mT, (0, 0, 1, 0))
 
 
 def attention_gain(node: Node, gain: float) -> float:

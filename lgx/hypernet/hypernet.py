@@ -47,9 +47,6 @@ class HypernetConfig:
             :class:`~lgx.hypernet.low_rank_decoder.LowRankDecoder`.
         task_width: Width T of task embeddings; None without task conditioning.
         convention: Whether graphs have attention nodes (``msa``) or not (``plain``).
-        class_position_std: Standard deviation of the class token's row of the position embedding, which is not
-            predicted. With 0 the row is zero. The official code draws it with 0.02 at each prediction, so that its
-            predictions cannot be reproduced.
         vocab_size: Number of tokens with rows of their own in the low-rank decoder; only with layout
             ``aligned``. With None a token embedding is tiled like every weight larger than ``max_shape``, as in LoGAH's
             code: tokens i and i + 2048 then share one embedding.
@@ -57,8 +54,8 @@ class HypernetConfig:
 
     Raises:
         UserError: If a size is not a positive integer or too large, ``width`` is not a multiple of 4 and of ``heads``,
-            a choice is unknown, ``class_position_std`` or ``attention_gain`` is out of range, or ``vocab_size`` is
-            given to a decoder without token rows.
+            a choice is unknown, ``attention_gain`` is out of range, or ``vocab_size`` is given to a decoder without
+            token rows.
     """
 
     width: int = 128
@@ -72,7 +69,6 @@ class HypernetConfig:
     layout: Layout = "official"
     task_width: int | None = None
     convention: Convention = "msa"
-    class_position_std: float = 0.0
     vocab_size: int | None = None
     attention_gain: float = 1.0
 
@@ -115,7 +111,6 @@ _FIELDS = {
     "layout": one_of(*get_args(Layout)),
     "task_width": or_none(at_most(2**20, 1)),
     "convention": one_of(*get_args(Convention)),
-    "class_position_std": between(0, 1000),
     "vocab_size": or_none(at_most(2**24, 1)),
     "attention_gain": between(0.001, 1000),
 }
@@ -126,7 +121,7 @@ class Hypernet(nn.Module):
     """A graph hypernetwork; its configuration decides whether it is GHN-3's, LoGAH's or TAL's.
 
     An encoder embeds the nodes of a computational graph, and a decoder predicts their parameters. The class token of a
-    ViT is not predicted; it is zero.
+    ViT and its position are not predicted; they are zero. (The official code draws the position at each prediction.)
 
     Args:
         config: The configuration.
@@ -246,7 +241,7 @@ class Hypernet(nn.Module):
         vectors: list[Stack[Name]] = []
         for key, decoded in zip(targets, self.decoder.decode(x, list(targets.values())), strict=True):
             kind = key[0]
-            for pattern, values in postprocess(*key, decoded, self.config.class_position_std).items():
+            for pattern, values in postprocess(*key, decoded).items():
                 names = [(g, pattern.format(name, name.removesuffix(".weight"))) for g, _, name in groups[key]]
                 if kind.op in ("ln", "bias"):
                     vectors.append((names, cast(Tensor, values)))
