@@ -52,14 +52,10 @@ def test_sets_keep_the_base_and_refuse_other_networks(tmp_path):
         architecture_set("GPTs-1K", 5, ViTArchitecture())
     with pytest.raises(UserError, match=r"GPTs-1K holds GPT-2s, but hf:.*type=llama is a .*; use LLAMAs-1K"):
         architecture_set("GPTs-1K", 5, LLAMA)
-    with pytest.raises(UserError, match=r"LLAMAs-1K holds Llamas, but hf:.* is a .*; use GPTs-1K"):
-        architecture_set("LLAMAs-1K", 5, GPT2)
     grouped = LLAMA.replace(heads_per_group=2)
     assert {(a.max_len, a.heads_per_group, a.config) for a in architecture_set("LLAMAs-1K", 5, grouped)} == {
         (16, 2, LLAMA.config)
     }
-    with pytest.raises(UserError, match=r"ViTs-1K holds ViTs, but hf:.* is a .*; use GPTs-1K"):
-        architecture_set("ViTs-1K", 5, GPT2)
     file = tmp_path / "set.jsonl"
     drawn = architecture_set("GPTs-1K", 4, GPT2)
     file.write_text("".join(json.dumps({"name": name_of(a), **a.to_dict()}) + "\n" for a in drawn))
