@@ -97,12 +97,6 @@ class TextNetwork:
         counted = real.unsqueeze(-1)
         return (tokens * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
 
-    def mean_features(self: Any, inputs: Tensor) -> Tensor:
-        """Mean features of each text's tokens, (B, D), without the padding."""
-        mask = inputs[:, 1].unsqueeze(-1)
-        mean: Tensor = (self.tokens(inputs) * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
-        return mean
-
     def _arguments(self: Any, inputs: Tensor) -> dict[str, Tensor]:
         """The arguments of transformers' network; token types only where it has several."""
         if inputs.shape[2] > self.most_tokens:

@@ -163,10 +163,7 @@ class Encoder(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Normalized vectors, (B, T)."""
-        network: Any = self.network
-        is_text = inputs.ndim == 3
-        vectors = network.pooled(network.tokens(inputs), inputs[:, 1]) if is_text else before_head(network, inputs)
-        return F.normalize(self.map(vectors), dim=1)
+        return F.normalize(self.map(before_head(self.network, inputs)), dim=1)
 
 
 def sum_features(teacher: Any, batches: Iterable[Tensor]) -> tuple[Tensor, int]:
@@ -205,7 +202,9 @@ _MOST: dict[ProbeName, int] = {"knn": 200_000, "linear": 50_000}
 
 
 def before_head(model: Any, inputs: Tensor) -> Tensor:
-    """What precedes the head of a timm model, (B, T): the class token after the last norm, or the pooled tokens."""
+    """What precedes the head, (B, T): the class token after the last norm, or the pooled tokens; of texts these."""
+    if inputs.ndim == 3:
+        return cast(Tensor, model.pooled(model.tokens(inputs), inputs[:, 1]))
     return cast(Tensor, model.forward_head(model.forward_features(inputs), pre_logits=True))
 
 

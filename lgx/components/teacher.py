@@ -122,9 +122,9 @@ class Teacher:
         """Compute the features that precede the classification head.
 
         For an image model these are the class token after the last norm, or the pooled features if it pools. Of a
-        text they are the mean, after the last norm, over its tokens without padding: attention is causal, so no single
-        token of a pretrained GPT-2 is trained to summarize the text. The TAL paper does not say which features of a
-        GPT-2 it uses.
+        text they are the mean, after the last norm, over its tokens without padding, or what a sentence encoder's
+        pooling says: attention is causal, so no single token of a pretrained GPT-2 is trained to summarize the text.
+        The TAL paper does not say which features of a GPT-2 it uses.
 
         Args:
             inputs: Images normalized for the task, (B, C, H, W), or texts, (B, 3, N).
@@ -132,8 +132,6 @@ class Teacher:
         Returns:
             Features, (B, T), without gradient.
         """
-        if self._task.reads_text:
-            return self._answer(inputs, lambda model, x: (model.mean_features(x),))[0]
         return self._answer(inputs, lambda model, x: (before_head(model, x),))[0]
 
     @torch.no_grad()
