@@ -26,8 +26,8 @@ _UNUSED: dict[Quantity, float] = {"params": 0.02, "macs": 0.02, "latency": 0.1}
 
 _COUNTS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
 _SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-_NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?) *([a-zµ]*)"
-"""A number and its unit."""
+_NUMBER = r"((?:(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?) *([a-zµ]*)"
+"""A number and its unit; three digits follow a comma."""
 _EXAMPLES = {"params": "9M", "macs": "1.2G", "latency": "5ms"}
 
 
@@ -83,12 +83,13 @@ def parse_budgets(params: str | None = None, macs: str | None = None, latency: s
 def _amount_of(quantity: Quantity, text: str) -> float:
     units = _SECONDS if quantity == "latency" else _COUNTS
     match = re.fullmatch(_NUMBER, text.strip().lower())
-    value = float(match[1]) * units[match[2]] if match and match[2] in units else math.nan
+    value = float(match[1].replace(",", "")) * units[match[2]] if match and match[2] in units else math.nan
     if not 0 < value < math.inf:
         units_in_words = ", ".join(_SECONDS) if quantity == "latency" else "k, M, G and T"
+        decimals = "; commas separate thousands, so write decimals with a point, such as 1.5" if "," in text else ""
         raise UserError(
             f"--{quantity} {text}: expected a positive number such as {_EXAMPLES[quantity]}; the units are "
-            f"{units_in_words}"
+            f"{units_in_words}{decimals}"
         )
     return value
 

@@ -132,20 +132,22 @@ def test_two_budgets_are_both_limits():
 @pytest.mark.parametrize(
     ("what", "texts"),
     [
-        ("params", ["9Q", "many", "", "1e999", "1,5k"]),
-        ("macs", ["0", "-1G"]),
-        ("latency", ["5", "5M"]),
+        ("params", ["9Q", "many", "", "1e999", "1,5k", "1,50", "1500,000", "1,5000", ",500", "1.5,000", "1,500,0"]),
+        ("macs", ["0", "-1G", "1,2G"]),
+        ("latency", ["5", "5M", "2,5ms"]),
     ],
 )
 def test_a_malformed_budget_is_refused(what, texts):
     for text in texts:
-        with pytest.raises(UserError, match=f"--{what} {text}: expected a positive number such as"):
+        with pytest.raises(UserError, match=f"--{what} {text}: expected a positive number such as") as refused:
             parse_budgets(**{what: text})
+        assert ("decimals with a point" in str(refused.value)) == ("," in text)
 
 
 def test_budgets_are_read_with_their_units():
-    texts = ("9M", "9e6", "9000k", " 0.009 g ")
+    texts = ("9M", "9e6", "9000k", "9,000,000", " 0.009 g ")
     assert {parse_budgets(params=text)[0].limit for text in texts} == {9e6}
+    assert [parse_budgets(params=text)[0].limit for text in ("1,234.5", "12,345k")] == [1234.5, 12_345_000]
     assert {parse_budgets(latency=text)[0].limit for text in ("5ms", "0.005s", "5000 us")} == {0.005}
 
 
