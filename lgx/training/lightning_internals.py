@@ -1,7 +1,7 @@
 """Private members of Lightning, jsonargparse and argparse that lgx needs.
 
-Each function says why there is no public way, and what happens if the member is gone.
-``tests/training/test_lightning_internals.py`` fails when one of them changes.
+Each function says why there is no public way, and what happens if the member is gone. A test of what it serves fails
+when the member changes.
 """
 
 import inspect
