@@ -1,15 +1,12 @@
 """Parse the configuration of a training command, and build the objects that it describes."""
 
-import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from functools import cache
 from importlib import resources
 from operator import attrgetter
 from typing import Any, ClassVar, cast
 
 import lightning.pytorch
-from docstring_parser import parse as parse_docstring
 from jsonargparse import ActionYesNo, Namespace, set_parsing_settings
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Trainer
@@ -68,9 +65,9 @@ class RunParser(LightningArgumentParser):
         super().__init__(**kwargs)
         self.add_instantiator(self._build, object)
 
-    def add_flag(self, name: str, default: bool = False, help: str | None = None) -> None:
+    def add_flag(self, name: str, help: str) -> None:
         """Add a boolean option: ``--name``, ``--name=false``, ``--no_name``."""
-        self.add_argument(f"--{name}", action=ActionYesNo, nargs="?", default=default, help=help)
+        self.add_argument(f"--{name}", action=ActionYesNo, nargs="?", default=False, help=help)
 
     def add_class_arguments(self, class_type: type, nested_key: str | None = None, *args: Any, **kwargs: Any) -> Any:
         """Add the arguments of a class; the folder of loggers and the length of schedulers follow the run."""
@@ -127,7 +124,8 @@ def _new_parser(command: str, extra: type | None) -> RunParser:
         text = "Accuracy of a classifier on the features, in place of the head: k nearest neighbors, or linear."
         parser.add_argument("--probe", type=ProbeName | None, default=None, help=text)
     if extra is not None:
-        _add_fields(parser, extra)
+        parser.add_class_arguments(extra, skip={"json"})
+        parser.add_flag("json", "Print JSON instead of a table.")
     _link(parser)
     return parser
 
@@ -183,7 +181,7 @@ def _add_run_options(parser: RunParser) -> None:
     parser.add_argument("--experiment", type=str, default="default", help="Folder for runs that you will compare.")
     parser.add_argument("--name", type=str | None, default=None, help="Name of the run; default: the method.")
     for name, text in _FLAGS.items():
-        parser.add_flag(name, help=text)
+        parser.add_flag(name, text)
     text = "Checkpoint: best, last or a file. By default fit starts a new run; other commands use the run's weights."
     parser.add_argument("--ckpt_path", type=str | None, default=None, help=text)
     text = "Stop after this number of validations without a better score."
@@ -192,15 +190,6 @@ def _add_run_options(parser: RunParser) -> None:
         "--save_every", type=PositiveInt | None, default=None, help="Steps between further saves of last.ckpt."
     )
     parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
-
-
-def _add_fields(parser: RunParser, extra: type) -> None:
-    """Add the fields of a dataclass as options, boolean ones as flags."""
-    flags = [field for field in fields(extra) if field.type in (bool, "bool")]
-    parser.add_class_arguments(extra, skip={field.name for field in flags})
-    helps = {entry.arg_name: entry.description for entry in parse_docstring(inspect.getdoc(extra) or "").params}
-    for field in flags:
-        parser.add_flag(field.name, field.default is True, helps.get(field.name))
 
 
 def _link(parser: RunParser) -> None:
