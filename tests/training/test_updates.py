@@ -1,8 +1,6 @@
 """Updates of students weigh all labels alike; networks and teachers of every precision are measured in full."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +11,6 @@ from data_modules import ImageFolderData
 from lgx.architectures import parse_architecture
 from lgx.artifacts.checkpoints import load_checkpoint
 from lgx.artifacts.learngene import Learngene
-from lgx.components.updates import UpdateMean
 from lgx.core.rows import read_rows
 from tests.support.command_line import ARCH, arguments, lgx, ok
 from tests.support.images import write_images
@@ -63,17 +60,6 @@ def test_an_update_of_a_student_weighs_all_labels_alike(tmp_path: Path, guidance
     whole, parts_ = (trained(tmp_path / f"runs/test/{name}/seed0") for name in ("whole", "parts"))
     for name, tensor in whole.items():
         torch.testing.assert_close(parts_[name], tensor, atol=2e-6, rtol=1e-5)
-
-
-def test_gradients_are_divided_by_the_labels_of_each_update_when_it_is_complete() -> None:
-    update, layer = UpdateMean(), nn.Linear(1, 1)
-    one: Any = SimpleNamespace(reduce=lambda value, reduce_op: value)
-    trainer: Any = SimpleNamespace(is_last_batch=False, accumulate_grad_batches=2, strategy=one)
-    for batch, expected in enumerate((1, 2, 1, 2)):  # half of the labels are unknown
-        assert update.weighted(torch.tensor(4.0), torch.tensor([[1, 255]]), trainer, batch, "multilabel") == 2
-        layer.weight.grad = torch.ones(1, 1)
-        update.correct(layer, trainer, {"multilabel"})
-        assert layer.weight.grad.item() == expected
 
 
 @pytest.fixture(scope="module")
