@@ -9,7 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lgx.core.rows import read_rows
 from lgx.training.run_folder import files_of_run
-from tests.support.command_line import arguments, lgx, ok, python, refusal
+from tests.support.command_line import arguments, lgx, ok, refusal
 
 CSV = ["--trainer.logger=CSVLogger", "--trainer.log_every_n_steps=1"]
 
@@ -136,14 +136,6 @@ def test_a_resumed_run_continues_in_tensorboard_and_in_the_named_runs_of_wandb_a
     assert len(files_of_run(run)) == sum(not path.is_dir() or path.is_symlink() for path in run.rglob("*"))
 
 
-@pytest.mark.slow
-def test_the_first_of_several_processes_logs(images, tmp_path):
-    words = [*CSV, "--name=d", "--trainer.devices=2", "--trainer.strategy=ddp", "--data.batch_size=8"]
-    done = python("-m", "lgx", *arguments("fit", "Ancestor", images, tmp_path, *words), OMP_NUM_THREADS="1")
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert steps(tmp_path / "test/d/seed0/lightning_logs/version_0", "train/loss") == [0, 1, 2]
-
-
 def test_wandb_without_an_account_names_what_to_do(images, tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "none"))
@@ -162,16 +154,3 @@ def test_mlflow_without_a_database_names_what_to_do_before_the_run_begins(images
     assert "MLFlowLogger refuses (MlflowException: " in sentence
     assert "sqlite:///" in sentence
     assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.slow
-def test_a_run_on_images_loads_no_other_logger_and_no_text_model(images, tmp_path):
-    code = (
-        "import sys, timm; from lgx.cli import main\n"
-        "of_timm = {*sys.modules}  # it loads wandb itself\n"
-        "main(sys.argv[1:])\n"
-        "loaded = ('wandb.', 'mlflow', 'transformers.models.gpt2')\n"
-        "assert [name for name in {*sys.modules} - of_timm if name.startswith(loaded)] == []"
-    )
-    done = python("-c", code, *arguments("fit", "Ancestor", images, tmp_path, "--name=a"), OMP_NUM_THREADS="1")
-    assert done.returncode == 0, done.stderr[-2000:]
