@@ -1,7 +1,6 @@
 """Images with several labels: training, distillation, prediction, and what tells them from one class."""
 
 import csv
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,17 +94,7 @@ def test_an_ancestor_teaches_sws_whose_learngene_starts_a_descendant(trained: Pa
     ok(lgx("plan", *planned, f"--data.root={write_labeled(tmp_path / 'again')}"))
 
 
-def test_exported_networks_keep_what_they_predict(trained: Path, tmp_path: Path) -> None:
-    checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
-    assert lgx("export", checkpoint, "--out", tmp_path / "folder").code == 0
-    assert json.loads((tmp_path / "folder/config.json").read_text())["kind"] == "multilabel"
-    for source in (str(tmp_path / "folder"), str(checkpoint)):
-        network = load_pretrained(source)
-        assert (network.architecture.kind, network.architecture.num_classes) == ("multilabel", 3)
-        assert network.label_names == SHAPES
-
-
-@pytest.mark.parametrize("form", [pytest.param("net.onnx", marks=pytest.mark.slow), "run"])
+@pytest.mark.parametrize("form", [pytest.param("net.onnx", marks=pytest.mark.slow), "net", "run"])
 def test_exported_models_predict_every_label_of_files(trained: Path, root: Path, tmp_path: Path, form: str) -> None:
     run = trained / "test/ancestor/seed0"
     model = run
