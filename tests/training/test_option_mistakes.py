@@ -18,10 +18,8 @@ def test_a_missing_test_split_is_reported_before_training(images, tmp_path):
 
 
 MISTAKES = {
-    "--model=Ancestorr": "model: class 'Ancestorr' is unknown",
     "--trainer.callbacks+=EarlyStoping": "class 'EarlyStoping' is unknown",
     "--trainer.logger=[CSVLogger,WandLogger]": "trainer.logger: ",
-    "--lerngene x": "--lerngene: there is no such option",
     "--max_epochs=3": "--max_epochs: there is no such option; did you mean --trainer.max_epochs?",
     "--model.num_classes=11": "model.num_classes: follows the data; leave it out",
     "--model=Finetune --model.initializer.source=x": "model.initializer: give the class before its options",
@@ -31,11 +29,9 @@ MISTAKES = {
     "--trainer.logger=WandbLogger --trainer.logger.proyect=x": "trainer.logger: Option 'proyect' is not",
     "--model=subprocess.Popen": "Importing 'subprocess.Popen' is not allowed",
     "--trainer.callbacks+=EarlyStopping --trainer.callbacks.patence=1": "trainer.callbacks: Option 'patence'",
-    "--test_end=maybe": "invalid _boolean_type value: 'maybe'",
     "--trainer.max_epochs=abc": "trainer.max_epochs: Expected a <class 'int'>, got abc",
     f"--seed_everything={2**32}": "--seed_everything: a seed is a whole number from 0 to 4294967295",
     "--name=../../evil": "--name: '../../evil' is not the name of a subfolder",
-    "--name=a\tb": "--name: 'a\\tb' holds the character",
     "--experiment=/tmp/evil": "--experiment: '/tmp/evil' is not the name of a subfolder",
     "--checkpoint.filename=../../evil": "checkpoint.filename: '../../evil' is not the name of a subfolder",
     "--trainer.callbacks+=ModelCheckpoint --trainer.callbacks.filename=../../../evil": (
@@ -49,7 +45,6 @@ MISTAKES = {
     "--data.root=/nowhere/at/all": "/nowhere/at/all",
     "--trainer.accelerator=gpu": "gpu",
     "--ckpt_path=/nowhere.ckpt": "/nowhere.ckpt: no such checkpoint",
-    "--ckpt_path=https://example.org/x.ckpt": "no such checkpoint",
 }
 LATER = {
     "--model.arch=depth=4,embed_dim=16,num_heads=2,patch_size=4,img_size=32": "img_size=16",
