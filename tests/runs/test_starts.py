@@ -72,15 +72,8 @@ def test_all_tasks_and_sizes_that_start_from_a_source_share_its_cost(source, cel
 
 
 def test_a_failing_start_leaves_the_others(content, tmp_path):
-    content["starts"] = {
-        "random": content["starts"]["random"],
-        "broken": {
-            "options": {
-                "model.initializer": "Pretrained",
-                "model.initializer.source": str(tmp_path / "none.safetensors"),
-            }
-        },
-    }
+    missing = {"model.initializer": "Pretrained", "model.initializer.source": str(tmp_path / "none.safetensors")}
+    content["starts"] = {"random": content["starts"]["random"], "broken": {"options": missing}}
     content |= {"seeds": [0], "budgets": [1], "sizes": {"half": content["sizes"]["half"]}}
     del content["sources"], content["ancestor"]
     result = lgx("sweep", write_starts(content, tmp_path), "--runs_dir", tmp_path / "runs")

@@ -86,14 +86,7 @@ def test_a_network_in_half_precision_is_measured_in_full_precision(many: Path, t
     assert rows["acc"].value == pytest.approx(float((logits.argmax(1) == targets).double().mean()), rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("guidance", "precision"),
-    [
-        ("logits", "bf16-true"),
-        ("features", "64-true"),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("logits", "64-true"), ("features", "bf16-true"))),
-    ],
-)
+@pytest.mark.parametrize(("guidance", "precision"), [("logits", "bf16-true"), ("features", "64-true")])
 def test_a_teacher_has_the_precision_of_the_run(many: Path, tmp_path: Path, guidance: str, precision: str) -> None:
     source, _ = network_in(tmp_path, ARCH, 3, "classification")
     options = [f"--model.ancestor={source}", f"--model.guidance={guidance}", "--data.labels=false"]
