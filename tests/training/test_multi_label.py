@@ -128,6 +128,3 @@ def test_networks_for_one_class_and_for_several_labels_are_told_apart(trained: P
     assert run("Finetune", *start, "--model.head=new", "--trainer.fast_dev_run=true").code == 0
     unlabeled = refusal(run("SWS", *STAGES, f"--model.ancestor={several}", "--data.labels=false"))
     assert "predicts several labels; choose features, or give labels" in unlabeled
-    checkpoint = trained / "test/ancestor/seed0/checkpoints/best.ckpt"
-    probed = run("Finetune", "--probe=knn", f"--ckpt_path={checkpoint}", command="test")
-    assert "needs classes of whole images, but task shapes is multilabel" in probed.sentence
