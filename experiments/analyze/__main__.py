@@ -2,19 +2,14 @@
 
 import csv
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from lgx.commands.run import call_one_of
 from lgx.errors import UserError
 from lgx.host.failures import describe
 from lgx.host.files import has_mark
-
-if TYPE_CHECKING:
-    from experiments.analyze.task_maps import Heads, TaskMap
-
 
 PROGRAM = "python -m experiments.analyze"
 
@@ -25,7 +20,6 @@ def tasks(
     task_embeddings: str | None = None,
     tasks: str | None = None,
     archs: str | None = None,
-    heads: Literal["same", "own"] = "same",
     out: str = "tasks.svg",
     force: bool = False,
 ) -> None:
@@ -33,11 +27,8 @@ def tasks(
 
     A point is the mean over the nodes of an architecture's graph behind the encoder, in the plane of the two principal
     components (TAL, Fig. 3). The silhouette is 1 where the tasks are far apart, and near or below 0 where the task
-    makes no difference.
-
-    The number of classes is part of a graph. Tasks with heads of their own sizes are therefore apart even if the
-    encoder ignores the task. The paper does not say which heads it took. The figure shows heads of one size by default,
-    where only the embedding of the task differs; silhouettes are printed for both.
+    makes no difference. All heads have the size that the hypernetwork was made for, so that only the embedding of the
+    task differs; the paper does not say which heads it took.
 
     Args:
         source: Learngene file of a task-aware hypernetwork.
@@ -45,7 +36,6 @@ def tasks(
         tasks: Only these tasks, separated by commas.
         archs: Architectures, separated by commas, or by semicolons if they are specs; by default 3-Small to 12-Small,
             or for text 3-GPT2 to 12-GPT2. They read what the learngene's reads unless a spec says otherwise.
-        heads: Heads in the figure: all of the size that the hypernetwork was made for, or of each task's own size.
         out: Figure to write, ending in .svg.
         force: Replace what another command or program wrote; what this command reads is never replaced.
 
@@ -57,12 +47,12 @@ def tasks(
 
     _check_svg(out, f"{PROGRAM} tasks", force)
     members = None if archs is None else _parts(archs, ";" if "=" in archs else ",")
-    maps, num_classes = map_learngene(source, task_embeddings, _parts(tasks), members, heads)
-    write_svg(task_figure(maps[heads]), out, "tasks", mark_of(f"{PROGRAM} tasks"))
-    _print_maps(maps, num_classes)
-    points = maps[heads].points
-    shown = len({point.task for point in points})
-    print(f"written   {out}: {shown} tasks x {len(points) // shown} architectures, {heads} heads")
+    found = map_learngene(source, task_embeddings, _parts(tasks), members)
+    write_svg(task_figure(found), out, "tasks", mark_of(f"{PROGRAM} tasks"))
+    silhouette = "undefined for one architecture" if found.silhouette is None else f"{found.silhouette:.3f}"
+    print(f"silhouette by task {silhouette}; the plane has {100 * sum(found.explained):.1f} % of the variance")
+    shown = len({point.task for point in found.points})
+    print(f"written   {out}: {shown} tasks x {len(found.points) // shown} architectures")
 
 
 def parameters(
@@ -218,25 +208,6 @@ def _check_svg(out: str, command: str, force: bool) -> None:
 
 def _parts(text: str | None, separator: str = ",") -> list[str]:
     return list(dict.fromkeys(part.strip() for part in (text or "").split(separator) if part.strip()))
-
-
-def _print_maps(maps: "Mapping[Heads, TaskMap]", num_classes: int) -> None:
-    from lgx.core.readable import aligned
-
-    def shown(value: float | None) -> str:
-        return "undefined" if value is None else f"{value:.3f}"
-
-    heads = {"same": f"same, {num_classes} classes", "own": "each task's own"}
-    lines = [("heads", "silhouette by task", "in the plane", "variance in the plane (%)")]
-    for name, found in maps.items():
-        numbers = (shown(found.silhouette), shown(found.plane_silhouette), f"{100 * sum(found.explained):.1f}")
-        lines.append((heads[name], *numbers))
-    print("\n".join(aligned(lines, left=1)))
-    same = maps["same"].silhouette
-    if same is None:
-        print("The silhouette is undefined for one architecture per task; name more with --archs.")
-    elif same <= 0:
-        print("With heads of one size the encoder does not separate the tasks.")
 
 
 def macs(names: list[str], num_classes: int = 1000) -> None:

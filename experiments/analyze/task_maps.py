@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -50,37 +50,22 @@ class TaskMap:
         silhouette: Mean silhouette of the embedded graphs with their tasks as clusters, in [-1, 1]: 1 where tasks lie
             far apart, 0 or less where the task makes no difference. None for one task or one architecture, where it is
             undefined.
-        plane_silhouette: The same of the points in the plane.
     """
 
     points: tuple[Point, ...]
     explained: tuple[float, float]
     silhouette: float | None
-    plane_silhouette: float | None
 
 
-def task_map(
-    hypernet: Hypernet,
-    embeddings: Mapping[str, Tensor],
-    architectures: Sequence[Architecture],
-    classes: Mapping[str, int] | None = None,
-) -> TaskMap:
+def task_map(hypernet: Hypernet, embeddings: Mapping[str, Tensor], architectures: Sequence[Architecture]) -> TaskMap:
     """Embed every architecture under every task, and map the embeddings.
-
-    The number of classes is a part of a graph (the head's shape). So tasks with different numbers of classes are
-    separated even if the encoder ignores the task. The paper does not name its heads.
 
     Args:
         hypernet: A hypernetwork with task conditioning.
         embeddings: Task embedding by task, (T,) each.
         architectures: What is embedded, at least two points in all.
-        classes: Number of classes by task, which gives each task its own heads. None: unchanged architectures, so that
-            only the task embedding differs between tasks.
     """
-    embedded = {}
-    for task, embedding in embeddings.items():
-        heads = architectures if classes is None else [a.replace(num_classes=classes[task]) for a in architectures]
-        embedded[task] = embed_graphs(hypernet, heads, embedding)
+    embedded = {task: embed_graphs(hypernet, architectures, embedding) for task, embedding in embeddings.items()}
     return project(embedded, architectures)
 
 
@@ -113,7 +98,7 @@ def project(embedded: Mapping[str, Tensor], architectures: Sequence[Architecture
         for (task, architecture), (x, y) in zip(members, plane, strict=True)
     )
     tasks = [task for task, _ in members]
-    return TaskMap(points, (first, second), _silhouette(stacked, tasks), _silhouette(plane, tasks))
+    return TaskMap(points, (first, second), _silhouette(stacked, tasks))
 
 
 def _silhouette(embedded: np.ndarray, tasks: Sequence[str]) -> float | None:
@@ -156,18 +141,16 @@ def task_figure(task_map: TaskMap) -> "Figure":
     return figure
 
 
-Heads = Literal["same", "own"]
-"""Heads of the size that the hypernetwork was made for, or of each task's own number of classes."""
-
-
 def map_learngene(
     learngene: str,
     task_embeddings: str | None = None,
     tasks: Sequence[str] = (),
     archs: Sequence[str] | None = None,
-    heads: Heads = "same",
-) -> tuple[dict[Heads, TaskMap], int]:
-    """Map the tasks of a task-aware hypernetwork.
+) -> TaskMap:
+    """Map the tasks of a task-aware hypernetwork, with heads of the size that it was made for.
+
+    The number of classes is a part of a graph (the head's shape). So tasks with heads of their own sizes would be
+    separated even if the encoder ignored the task. The paper does not name its heads.
 
     Args:
         learngene: Its learngene file.
@@ -175,14 +158,10 @@ def map_learngene(
         tasks: Names of the tasks; empty for all.
         archs: Architectures; by default the paper's ten depths. They read what the learngene's architecture reads,
             unless a spec says otherwise.
-        heads: Heads that are needed; maps with each task's own heads are also made where the classes are known.
-
-    Returns:
-        The maps by heads, and the number of classes of the heads of one size.
 
     Raises:
-        UserError: If the learngene has no task conditioning, there are fewer than two tasks, an embedding is
-            missing, or the classes of tasks are needed and unknown.
+        UserError: If the learngene has no task conditioning, there are fewer than two tasks, or an embedding is
+            missing.
     """
     source = HypernetPrediction(learngene, task_embeddings=task_embeddings)
     hypernet, where, known = source.loaded, task_embeddings or learngene, source.embedded_tasks
@@ -195,14 +174,9 @@ def map_learngene(
             f"make more with `lgx embed` (--task_embeddings)"
         )
     embeddings = {name: known.of(name, where) for name in names}
-    members = _architectures(archs, source.learngene.architecture, hypernet.config.num_classes)
-    classes = {name: int(known.tasks.get(name, {}).get("num_classes", 0)) for name in names}
-    maps: dict[Heads, TaskMap] = {"same": task_map(hypernet, embeddings, members)}
-    if all(classes.values()):
-        maps["own"] = task_map(hypernet, embeddings, members, classes)
-    elif heads == "own":
-        raise UserError(f"--heads own: {where} does not state the number of classes of {_without_classes(classes)}")
-    return maps, hypernet.config.num_classes
+    return task_map(
+        hypernet, embeddings, _architectures(archs, source.learngene.architecture, hypernet.config.num_classes)
+    )
 
 
 def _architectures(archs: Sequence[str] | None, base: Architecture, num_classes: int) -> list[Architecture]:
@@ -212,7 +186,3 @@ def _architectures(archs: Sequence[str] | None, base: Architecture, num_classes:
     if not archs:
         raise UserError("--archs: name at least one architecture")
     return [parse_like(text, base.replace(num_classes=num_classes)) for text in archs]
-
-
-def _without_classes(classes: Mapping[str, int]) -> str:
-    return ", ".join(name for name, count in classes.items() if not count)

@@ -34,8 +34,7 @@ def mapped(learngene, *options):
 
 def test_the_command_draws_the_papers_ten_descendants(learngene, tmp_path):
     result = ok(mapped(learngene, "--out", tmp_path / "map.svg"))
-    assert "same, 3 classes" in result.out
-    assert "each task's own" in result.out
+    assert "silhouette by task 0." in result.out
     count, words = points_and_words((tmp_path / "map.svg").read_text())
     assert count == 3 * 10
     assert {"circles", "dots", "dunes"} <= {word.strip() for word in words}
@@ -43,22 +42,20 @@ def test_the_command_draws_the_papers_ten_descendants(learngene, tmp_path):
 
 def test_the_tasks_and_architectures_asked_for_are_mapped(learngene, tmp_path):
     archs = "depth=1,embed_dim=16,num_heads=2;2-Tiny;3-Tiny,patch_size=8"
-    result = mapped(learngene, "--archs", archs, "--tasks=dunes,dots", "--heads=own", "--out", tmp_path / "m.svg")
-    assert "2 tasks x 3 architectures, own heads" in result.out, result.err
-    maps, _ = map_learngene(str(learngene), None, ["dunes", "dots"], archs.split(";"), "own")
-    points = maps["same"].points
+    result = mapped(learngene, "--archs", archs, "--tasks=dunes,dots", "--out", tmp_path / "m.svg")
+    assert "2 tasks x 3 architectures" in result.out, result.err
+    points = map_learngene(str(learngene), None, ["dunes", "dots"], archs.split(";")).points
     assert [point.task for point in points] == ["dunes"] * 3 + ["dots"] * 3
     assert "patch_size=4,img_size=16" in points[0].architecture
     assert "patch_size=8,img_size=16" in points[2].architecture
-    assert maps["same"].silhouette != maps["own"].silhouette
 
 
-def test_embeddings_without_class_names_cannot_have_own_heads(learngene, tmp_path):
-    TaskEmbeddings(EMBEDDINGS).save(tmp_path / "e.safetensors")
-    given = ("--task_embeddings", tmp_path / "e.safetensors", "--archs=1-Tiny,2-Tiny", "--out", tmp_path / "m.svg")
-    assert "own" not in ok(mapped(learngene, *given)).out
-    own = mapped(learngene, *given, "--heads=own")
-    assert "does not state the number of classes of circles, dots, dunes" in own.sentence
+def test_tasks_of_another_file_are_mapped(learngene, tmp_path):
+    TaskEmbeddings({"a": EMBEDDINGS["dots"], "b": EMBEDDINGS["dunes"]}).save(tmp_path / "e.safetensors")
+    given = ("--task_embeddings", tmp_path / "e.safetensors", "--archs=1-Tiny", "--out", tmp_path / "m.svg")
+    out = ok(mapped(learngene, *given)).out
+    assert "silhouette by task undefined" in out
+    assert "2 tasks x 1 architectures" in out
 
 
 def network(path, seed, architecture=BASE):

@@ -6,7 +6,7 @@ import torch
 from experiments.analyze.task_maps import embed_graphs, project, task_figure, task_map
 from lgx.components.figures import to_svg
 from lgx.hypernet.graph import computational_graph
-from tests.support.task_maps import BASE, CLASSES, EMBEDDINGS, FOUR, hypernet_of, points_and_words
+from tests.support.task_maps import BASE, EMBEDDINGS, FOUR, hypernet_of, points_and_words
 
 
 def test_the_silhouette_is_one_for_tasks_far_apart_and_zero_for_shuffled_ones():
@@ -15,12 +15,10 @@ def test_the_silhouette_is_one_for_tasks_far_apart_and_zero_for_shuffled_ones():
     apart = {task: 100 * torch.eye(8)[k] + 0.1 * torch.randn(30, 8) for k, task in enumerate(EMBEDDINGS)}
     found = project(apart, many)
     assert found.silhouette > 0.99
-    assert found.plane_silhouette > 0.99
     assert sum(found.explained) == pytest.approx(1, abs=1e-3)  # three clusters lie in a plane
     mixed = torch.cat(list(apart.values()))[torch.randperm(90)].split(30)
     shuffled = project(dict(zip(apart, mixed, strict=True)), many)
     assert abs(shuffled.silhouette) < 0.1
-    assert abs(shuffled.plane_silhouette) < 0.1
 
 
 def test_the_axes_are_those_of_the_largest_variance():
@@ -48,8 +46,6 @@ def test_an_encoder_that_ignores_the_task_has_no_positive_silhouette():
     assert same.silhouette == pytest.approx(-1 / len(FOUR), abs=1e-3)  # every other task has a point at the same place
     one = task_map(ignorant, EMBEDDINGS, FOUR[:1])
     assert (one.silhouette, one.explained) == (None, (0.0, 0.0))
-    own = task_map(ignorant, EMBEDDINGS, FOUR[:1], CLASSES)
-    assert own.points[0].x != pytest.approx(own.points[2].x)  # only the shape of the head differs
     assert task_map(hypernet_of(tells_tasks=True), EMBEDDINGS, FOUR).silhouette > 0.5
 
 
