@@ -9,7 +9,7 @@ from experiments.reproduce.beside import compare_beside
 from experiments.reproduce.claims import Claim
 from experiments.reproduce.paper import PaperTable, plain_name
 from experiments.reproduce.storage import judge_storage
-from experiments.reproduce.verdicts import MEANINGS, TaskMetrics, Verdict, judge
+from experiments.reproduce.verdicts import MEANINGS, Verdict, judge
 from lgx.core.rows import Row
 from lgx.results.comparison import Comparison, Options, compare_files
 from lgx.results.merging import Merged
@@ -62,9 +62,8 @@ def compare_and_judge(files: Sequence[Path], options: Options, judging: Judging)
     else:
         found, table = compare_beside(files, options, judging.numbers)
     rows = found.of_split if options.split == "train" else found.rows  # training is all of its epochs
-    metrics = TaskMetrics(options.metric, options.task_metrics)
     verdicts = [
-        _with_remarks(judge_claim(claim, rows, judging, metrics, table, found.merged), judging, options.labels)
+        _with_remarks(judge_claim(claim, rows, judging, options, table, found.merged), judging, options.labels)
         for claim in judging.claims
     ]
     if not verdicts:
@@ -79,7 +78,7 @@ def judge_claim(
     claim: Claim,
     rows: Sequence[Row],
     judging: Judging,
-    metrics: TaskMetrics,
+    options: Options,
     table: PaperTable | None,
     merged: Merged | None = None,
 ) -> Verdict:
@@ -89,7 +88,7 @@ def judge_claim(
         claim: The claim.
         rows: Rows of one split.
         judging: How claims are judged.
-        metrics: The metric of each task.
+        options: Those of the comparison, with the metric of each task.
         table: The paper's table.
         merged: Rows of all runs, with the folders that tell what methods store.
     """
@@ -101,7 +100,7 @@ def judge_claim(
         table = replace(table, rows=tuple(row for row in table.rows if row.architecture in names))
     if claim.is_stored:
         return judge_storage(claim, rows, judging.stored, table, merged if judging.folders else None)
-    return judge(claim, rows, table, metrics, judging.confounded.get(claim, ""))
+    return judge(claim, rows, table, options, judging.confounded.get(claim, ""))
 
 
 def _with_remarks(verdict: Verdict, judging: Judging, labels: Mapping[str, str]) -> Verdict:

@@ -1,7 +1,7 @@
 """Whether measurements agree with a paper's claims."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from math import isclose, sqrt
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
@@ -11,6 +11,7 @@ from experiments.reproduce.paper import AVERAGE, OVER, PaperRow, PaperTable, pap
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.architecture_names import depth_of
+from lgx.results.comparison import Options
 from lgx.results.metrics import lower_is_better, scale_of
 from lgx.results.report import EMPTY_CELL
 from lgx.results.statistics import Difference, Summary, margin, paired_difference
@@ -34,23 +35,7 @@ MEANINGS: Mapping[Answer, str] = {
     "not measured": "at least one of the two methods was not measured",
 }
 _Row = TypeVar("_Row", Row, PaperRow)
-
-
-@dataclass(frozen=True)
-class TaskMetrics:
-    """On which metric each task is judged.
-
-    Attributes:
-        default: The metric of every other task.
-        by_task: Metric of some tasks, by their names.
-    """
-
-    default: str = "acc"
-    by_task: Mapping[str, str] = field(default_factory=dict)
-
-    def of(self, task: str) -> str:
-        """The metric of a task."""
-        return self.by_task.get(task, self.default)
+_ACCURACY = Options()
 
 
 class Condition(NamedTuple):
@@ -134,7 +119,7 @@ def judge(
     claim: Claim,
     rows: Iterable[Row],
     paper: PaperTable | None = None,
-    metrics: TaskMetrics = TaskMetrics(),
+    options: Options = _ACCURACY,
     confounded: str = "",
 ) -> Verdict:
     """Compare two methods seed by seed, by the mean over all cells that both have for every seed.
@@ -143,7 +128,7 @@ def judge(
         claim: The claim; one about stored parameters is judged by :func:`~experiments.reproduce.storage.judge_storage`.
         rows: Rows of one split; one metric for each task. Shares are in [0, 1].
         paper: The paper's table.
-        metrics: The metric of its numbers that counts for each task.
+        options: Those of the comparison, with the metric that counts for each task.
         confounded: What else than the method differs between the two sides; empty for nothing.
 
     Returns:
@@ -152,7 +137,7 @@ def judge(
     Raises:
         UserError: If a method has two different values of one measurement.
     """
-    ahead = _in_paper(claim, paper, metrics) if paper else None
+    ahead = _in_paper(claim, paper, options) if paper else None
     given = list(rows)
     sides = [_of_side(given, side) for side in claim.sides]
     one, other = (_by_seed(own, claim.pairing) for own in sides)
@@ -164,7 +149,7 @@ def judge(
     difference = paired_difference(*means)
     assert difference is not None, "there are common seeds"
     # Losses of papers are sums over epochs, in another unit than ours.
-    printed = None if lower_is_better(metrics.default) else ahead
+    printed = None if lower_is_better(options.metric) else ahead
     answer: Answer = "not comparable" if confounded else _answer(difference, printed)
     undated = any(not row.commit for own in sides for row in own)
     differs = confounded or _differs(sides, claim, cells)
@@ -275,13 +260,14 @@ def _differs(rows: Sequence[Sequence[Row]], claim: Claim, cells: Collection[Cond
     return "" if len(set(sides.values())) == 1 else "; ".join(f"{name}: {ran}" for name, ran in sides.items())
 
 
-def _in_paper(claim: Claim, paper: PaperTable, metrics: TaskMetrics) -> float | None:
+def _in_paper(claim: Claim, paper: PaperTable, options: Options) -> float | None:
     over = f"{OVER}{claim.worse}"
     stated = [row for row in paper.rows if row.variant == over and row.method in paper_names(claim.better)]
     if stated:
         return fmean(row.value for row in stated if row.value is not None)
-    own = TaskMetrics(metrics.default, {paper.task_name(task): metric for task, metric in metrics.by_task.items()})
-    of_metric = (row for row in paper.rows if row.metric == own.of(row.task))
+    names = {paper.task_name(task): metric for task, metric in options.task_metrics.items()}
+    own = replace(options, task_metrics=names)
+    of_metric = (row for row in paper.rows if row.metric == own.metric_of(row.task))
     rows = [row for row in of_metric if any(side.covers(row.epochs) for side in claim.sides)]
     rows = [row for row in rows if AVERAGE not in (row.task, row.architecture)] or rows
     if claim.pairing != "own networks":  # auxiliary nets are sources; claims are about their descendants

@@ -44,6 +44,10 @@ class Options:
     epochs: frozenset[int] = frozenset()
     fair: bool = False
 
+    def metric_of(self, task: str) -> str:
+        """The metric of a task."""
+        return self.task_metrics.get(task, self.metric)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -164,7 +168,7 @@ def _curves(rows: Sequence[Row], shown: Sequence[Row], options: Options) -> Curv
 def _of_split(rows: Sequence[Row], options: Options) -> list[Row]:
     """Rows of the requested metric and split."""
     metric, split = options.metric, options.split
-    of_metric = [row for row in rows if row.metric == options.task_metrics.get(row.task, options.metric)]
+    of_metric = [row for row in rows if row.metric == options.metric_of(row.task)]
     if not of_metric:
         raise UserError(f"no {metric} was measured; give --metric {_listed((row.metric for row in rows), ' or ')}")
     chosen = [row for row in of_metric if row.split == split]

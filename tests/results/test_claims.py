@@ -11,13 +11,14 @@ from experiments.reproduce.judging import Judging, judge_claim
 from experiments.reproduce.paper import load_table
 from experiments.reproduce.recipes import load_recipe
 from experiments.reproduce.storage import judge_storage
-from experiments.reproduce.verdicts import TaskMetrics, judge
+from experiments.reproduce.verdicts import judge
 from lgx.architectures import NAMES, parse_architecture
 from lgx.architectures.cost import cost_of
 from lgx.artifacts.learngene import Learngene
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.initialization.expansion import take_layers
+from lgx.results.comparison import Options
 from tests.results.helpers import seeds
 
 STORED = Claim.parse("sws > pretrained, stored")
@@ -76,12 +77,12 @@ def test_a_claim_about_some_architectures_ignores_the_others():
     table = load_table("sws/table1")
     assert judge(claim, [], table).paper == pytest.approx(-2.53, abs=0.005)  # all ten depths
     recipe = load_recipe("sws/table1")
-    deep = judge_claim(claim, [], recipe.judging("paper"), TaskMetrics(), table)
+    deep = judge_claim(claim, [], recipe.judging("paper"), Options(), table)
     assert deep.paper == pytest.approx((1.0 + 1.0 + 1.1) / 3)  # the text's numbers
     assert recipe.judging("mini").paper_architectures == recipe.judging("paper").architectures
     pairs = [row for depth in (6, 8) for row in rows("sws", [0.1 * depth, 0.1 * depth], depth=depth)]
     pairs += [row for depth in (6, 8) for row in rows("random", [0.5, 0.4], 1, depth)]
-    verdict = judge_claim(claim, pairs, Judging(architectures={claim: ("depth=8,embed_dim=16",)}), TaskMetrics(), None)
+    verdict = judge_claim(claim, pairs, Judging(architectures={claim: ("depth=8,embed_dim=16",)}), Options(), None)
     assert (verdict.measured.summary.mean, verdict.cells) == (pytest.approx(35), 1)
 
 

@@ -12,7 +12,6 @@ from experiments.reproduce.claims import Claim
 from experiments.reproduce.judging import Judging, compare_and_judge, judge_claim
 from experiments.reproduce.paper import load_table, table_names
 from experiments.reproduce.recipes import load_recipe, load_recipes
-from experiments.reproduce.verdicts import TaskMetrics
 from lgx.cli import COMMANDS, TRAINING
 from lgx.core.rows import write_rows
 from lgx.errors import UserError
@@ -104,9 +103,8 @@ def test_every_claim_with_printed_numbers_is_right_in_the_paper():
         how = recipe.scales.get("paper")
         if recipe.numbers and how and how.results:
             paper = load_table(recipe.numbers).of_split(how.options.split)
-            metrics = TaskMetrics(how.options.metric, how.options.task_metrics)
             for claim in recipe.claims:
-                printed = judge_claim(claim, [], recipe.judging("paper"), metrics, paper).paper
+                printed = judge_claim(claim, [], recipe.judging("paper"), how.options, paper).paper
                 assert printed is None or printed > claim.is_stored, f"{recipe.name}: {claim} is {printed}"
 
 

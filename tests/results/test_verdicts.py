@@ -12,7 +12,8 @@ from scipy.stats import t as student_t
 from experiments.reproduce.claims import Claim
 from experiments.reproduce.judged_claims import JudgedClaim, claims_as_markdown
 from experiments.reproduce.paper import PaperRow, PaperTable, load_table
-from experiments.reproduce.verdicts import TaskMetrics, judge, seeds_needed
+from experiments.reproduce.verdicts import judge, seeds_needed
+from lgx.results.comparison import Options
 from lgx.results.statistics import summarize
 from tests.results.helpers import seeds as rows
 
@@ -54,7 +55,7 @@ def test_a_lead_whose_interval_ends_below_the_papers_is_smaller():
 
 def test_losses_are_not_compared_with_the_papers_sums():
     losses = [replace(row, metric="loss") for row in [*rows("tal", [1.0, 1.1, 1.2]), *rows("logah", [1.1, 1.0, 1.2])]]
-    assert judge(Claim("tal", "logah"), losses, paper_lead(-50, "loss"), TaskMetrics("loss")).answer == UNDECIDED
+    assert judge(Claim("tal", "logah"), losses, paper_lead(-50, "loss"), Options("loss")).answer == UNDECIDED
 
 
 def test_a_comparison_that_is_not_of_the_methods_alone_is_no_verdict():
