@@ -1,11 +1,10 @@
 """A comparison beside a table of a paper: its numbers behind the measured ones, the whole table, its hours."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 
-from experiments.reproduce.paper import AVERAGE, HOURS, OVER, PaperTable, load_table
+from experiments.reproduce.paper import HOURS, OVER, PaperTable, load_table
 from lgx.core.rows import Row
 from lgx.errors import UserError
 from lgx.results.comparison import Comparison, Options, compare_files
@@ -36,10 +35,9 @@ def compare_beside(files: Sequence[Path], options: Options, numbers: str) -> tup
             raise UserError(f"{numbers} has no {options.metric} of the {options.split} split")
         options = replace(options, epochs=frozenset(row.epochs or 0 for row in own_rows))
     found = compare_files(files, options)
-    rows = [*found.rows, *averages_of_paper(found.rows, paper)]
     sections = {section.title: section for section in found.report.sections}
     for metric in {row.metric for row in found.rows}:
-        own = [row for row in rows if row.metric == metric]
+        own = [row for row in found.rows if row.metric == metric]
         sections[table_title(metric, options.split)] = section_beside(own, metric, options.split, paper)
     if COST in sections:
         sections[COST] = hours_beside(sections[COST], paper)
@@ -109,25 +107,3 @@ def hours_beside(cost: Section, paper: PaperTable) -> Section:
     table = replace(training, columns=(*training.columns, "paper's hours"), rows=rows)
     source = " ".join([f"{paper.source}: {paper.title}.", *paper.notes])
     return replace(cost, text=[*cost.text, source], tables=[*others, table])
-
-
-def averages_of_paper(rows: Iterable[Row], paper: PaperTable) -> list[Row]:
-    """Rows of the task ``average`` for a table that has it, wherever all of its tasks were measured.
-
-    Args:
-        rows: Rows of one metric and one split.
-        paper: The table; without other tasks than ``average`` there are no such rows.
-    """
-    tasks = {row.task for row in paper.rows}
-    if AVERAGE not in tasks or len(tasks) == 1:
-        return []
-    groups: dict[tuple[str, str, int, int], dict[str, Row]] = {}
-    for row in rows:
-        groups.setdefault((row.method, row.architecture, row.epochs, row.seed), {})[paper.task_name(row.task)] = row
-    members = sorted(tasks - {AVERAGE})
-    complete = [measured for measured in groups.values() if measured.keys() >= set(members)]
-    values = [[measured[task] for task in members] for measured in complete]
-    return [
-        replace(rows[0], task=AVERAGE, value=fmean(row.value for row in rows), n=sum(row.n for row in rows))
-        for rows in values
-    ]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.reproduce.beside import averages_of_paper, compare_beside, hours_beside
+from experiments.reproduce.beside import compare_beside, hours_beside
 from experiments.reproduce.paper import load_table
 from lgx.core.rows import Row, write_rows
 from lgx.errors import UserError
@@ -31,16 +31,6 @@ def test_training_losses_are_shown_beside_those_of_the_rebuttal(tmp_path: Path) 
     assert "1.3500 ± 1.9059 (2), paper 59.9801" in text
     assert "paper 3.1283" in text  # epoch 30, the last
     assert "after 15 epochs" not in text
-
-
-def test_the_average_is_shown_where_all_tasks_of_a_table_were_measured(tmp_path: Path) -> None:
-    names = ["aircraft", "cifar100", "dped", "dtd", "gtsrb", "omniglot", "svhn", "ucf101", "flowers"]
-    rows = [row("tal_no_task", "12-Tiny", k / 10, task=f"decathlon_{name}") for k, name in enumerate(names)]
-    rows += [row("tal_no_ancestor", "12-Tiny", 0.9, task=f"decathlon_{name}") for name in names[1:]]
-    text = shown(tmp_path, rows, "tal/table9", Options())
-    assert "40.00 (1), paper 40.96" in text
-    assert "has a number for 18 of 18 cells" in text  # nine tasks and their average, and eight tasks without
-    assert averages_of_paper(rows, load_table("tal/table8")) == averages_of_paper(rows, load_table("tal/table2")) == []
 
 
 def test_the_papers_number_is_shown_for_the_same_architecture(tmp_path: Path) -> None:
