@@ -1,6 +1,5 @@
 """The numbers of the papers' tables, read from ``experiments/paper_numbers.yaml``."""
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -143,18 +142,12 @@ def load_table(name: str) -> PaperTable:
         name: Its key, e.g. ``sws/table1``.
 
     Raises:
-        UserError: If the file is missing or malformed or has no such table; the sentence lists the names nearest to
-            ``name`` and all tables of that paper.
+        UserError: If the file is missing or malformed or has no such table.
     """
     entries, paper = _read(), name.partition("/")[0]
     tasks = entries.pop(_TASKS, {})
     if name not in entries:
-        own = [known for known in entries if known.startswith(f"{paper}/")]
-        close = difflib.get_close_matches(name, entries, n=3, cutoff=0.5)
-        hint = f"; nearest are {', '.join(close)}" if close else ""
-        papers = sorted({known.partition("/")[0] for known in entries})
-        listing = f"{paper} has {', '.join(own)}" if own else f"papers are {', '.join(papers)}"
-        raise UserError(f"no table {name!r}{hint}; {listing}")
+        raise UserError(f"no table {name!r}; known are {', '.join(entries)}")
     try:
         return _table(name, entries[name], {**tasks.get(_ALL, {}), **tasks.get(paper, {})})
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -1,6 +1,5 @@
 """The index of the papers' tables and figures, with the command lines that reproduce them at each scale."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,12 +122,11 @@ def load_recipe(name: str, file: Path = FILE) -> Recipe:
     """One table or figure.
 
     Raises:
-        UserError: If there is no such table or figure; the message lists the nearest names.
+        UserError: If there is no such table or figure.
     """
     recipes = load_recipes(file)
     if name not in recipes:
-        close = difflib.get_close_matches(name, recipes, n=3, cutoff=0.5) or recipes
-        raise UserError(f"unknown table or figure {name!r}; known are {', '.join(close)}")
+        raise UserError(f"unknown table or figure {name!r}; known are {', '.join(recipes)}")
     return recipes[name]
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from data_modules.registry import IMAGE_SETS
 from experiments.reproduce.paper import load_table, same_architecture, table_names
-from lgx.errors import UserError
 
 COUNTS = {name: int(count) for name, _, count in (pair.partition(" ") for pair in """\
 tal/table1 20, tal/table2 243, tal/table3 90, tal/table4 4, tal/table5 36, tal/table6 50, tal/table7 36,
@@ -71,10 +70,3 @@ def test_names_of_the_papers_are_those_of_lgx():
     assert {row.task for row in table.rows} <= {table.task_name(name) for name in IMAGE_SETS}
     assert same_architecture("Des-S-6", "6-Small")
     assert not same_architecture("Des-S-6", "6-Base")
-
-
-def test_an_unknown_table_lists_what_there_is():
-    with pytest.raises(UserError, match=r"nearest are .*sws/table1.* sws has .*sws/table6"):
-        load_table("sws/tabel1")
-    with pytest.raises(UserError, match="papers are lsamd, sws, tal"):
-        load_table("nobody/knows")
