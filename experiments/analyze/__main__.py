@@ -9,9 +9,11 @@ from pathlib import Path
 from lgx.commands.run import call_one_of
 from lgx.errors import UserError
 from lgx.host.failures import describe
-from lgx.host.files import has_mark
+from lgx.host.files import check_output, has_mark
 
 PROGRAM = "python -m experiments.analyze"
+MARK = f"<!-- written by {PROGRAM} -->\n"
+"""What stands before a figure that was drawn here."""
 
 
 def tasks(
@@ -37,7 +39,7 @@ def tasks(
         archs: Architectures, separated by commas, or by semicolons if they are specs; by default 3-Small to 12-Small,
             or for text 3-GPT2 to 12-GPT2. They read what the learngene's reads unless a spec says otherwise.
         out: Figure to write, ending in .svg.
-        force: Replace what another command or program wrote; what this command reads is never replaced.
+        force: Replace what another program wrote; what this command reads is never replaced.
 
     Raises:
         UserError: If the learngene has no task conditioning, there are fewer than two tasks, or the place is taken.
@@ -45,10 +47,10 @@ def tasks(
     from experiments.analyze.task_maps import map_learngene, task_figure
     from lgx.components.figures import write_svg
 
-    _check_svg(out, f"{PROGRAM} tasks", force)
+    check_svg(out, force)
     members = None if archs is None else _parts(archs, ";" if "=" in archs else ",")
     found = map_learngene(source, task_embeddings, _parts(tasks), members)
-    write_svg(task_figure(found), out, "tasks", mark_of(f"{PROGRAM} tasks"))
+    write_svg(task_figure(found), out, "tasks", MARK)
     silhouette = "undefined for one architecture" if found.silhouette is None else f"{found.silhouette:.3f}"
     print(f"silhouette by task {silhouette}; the plane has {100 * sum(found.explained):.1f} % of the variance")
     shown = len({point.task for point in found.points})
@@ -84,7 +86,7 @@ def parameters(
     from experiments.analyze.parameters import compare_parameters
     from lgx.artifacts.sources import resolve
     from lgx.core.readable import aligned
-    from lgx.host.files import atomic_path, check_output
+    from lgx.host.files import atomic_path
 
     if threshold <= 0:
         raise UserError(f"--threshold: must be positive, got {threshold}")
@@ -121,7 +123,7 @@ def paths(*, runs: str, out: str = "paths.svg", force: bool = False) -> None:
             selection over all of their data sets. For two with the same data sets, for example routed by batch and by
             image, the layers whose base block both use are listed too.
         out: Figure to write, ending in .svg.
-        force: Replace what another command or program wrote; what this command reads is never replaced.
+        force: Replace what another program wrote; what this command reads is never replaced.
 
     Raises:
         UserError: If a run is not one of LSAMD, or the place is taken.
@@ -130,9 +132,9 @@ def paths(*, runs: str, out: str = "paths.svg", force: bool = False) -> None:
     from lgx.commands.extract import print_paths
     from lgx.components.figures import write_svg
 
-    _check_svg(out, f"{PROGRAM} paths", force)
+    check_svg(out, force)
     found = load_runs(_parts(runs))
-    write_svg(preferences_figure(found), out, "paths", mark_of(f"{PROGRAM} paths"))
+    write_svg(preferences_figure(found), out, "paths", MARK)
     for name, selection in found.items():
         print(name)
         print_paths(selection)
@@ -146,7 +148,7 @@ def length(*, rows: str, out: str = "length.svg", force: bool = False) -> None:
     Args:
         rows: The file of rows that the sweep wrote.
         out: Figure to write, ending in .svg.
-        force: Replace what another command or program wrote; what this command reads is never replaced.
+        force: Replace what another program wrote; what this command reads is never replaced.
 
     Raises:
         UserError: If the rows are of another sweep, or the place is taken.
@@ -155,9 +157,9 @@ def length(*, rows: str, out: str = "length.svg", force: bool = False) -> None:
     from lgx.components.figures import write_svg
     from lgx.core.rows import read_rows
 
-    _check_svg(out, f"{PROGRAM} length", force)
+    check_svg(out, force)
     found = read_rows(rows)
-    write_svg(length_figure(found), out, "length", mark_of(f"{PROGRAM} length"))
+    write_svg(length_figure(found), out, "length", MARK)
     for is_trained, other in product((False, True), ("logah", "random")):
         when = "trained" if is_trained else "untrained"
         for (layout, steps), lead in leads_of(found, is_trained, other).items():
@@ -187,23 +189,11 @@ def rotate(*, source: str, data: str, out: str, images: int = 256) -> None:
     print(f"written   {out}")
 
 
-def mark_of(writer: str) -> str:
-    """What stands before a figure that a command drew."""
-    return f"<!-- written by {writer} -->\n"
-
-
-def is_svg_of(path: Path, writer: str) -> bool:
-    """Whether a command drew an SVG file."""
-    return has_mark(path, mark_of(writer))
-
-
-def _check_svg(out: str, command: str, force: bool) -> None:
+def check_svg(out: str, force: bool) -> None:
     """Refuse a place for a figure. What the commands read never ends in .svg."""
-    from lgx.host.files import check_output
-
     if not out.endswith(".svg"):
         raise UserError(f"--out: a path ending in .svg, got {out}")
-    check_output(out, command, lambda file: is_svg_of(file, command), force=force)
+    check_output(out, PROGRAM, lambda file: has_mark(file, MARK), force=force)
 
 
 def _parts(text: str | None, separator: str = ",") -> list[str]:

@@ -3,12 +3,10 @@
 import shlex
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from experiments.analyze.__main__ import PROGRAM as ANALYZE
-from experiments.analyze.__main__ import is_svg_of
+from experiments.analyze.__main__ import check_svg
 from experiments.analyze.__main__ import main as analyze
 from experiments.reproduce.costs import costs_as_markdown
 from experiments.reproduce.hours import sweep_hours
@@ -22,7 +20,6 @@ from lgx.commands.run import call
 from lgx.core.readable import escape_markdown
 from lgx.errors import UserError
 from lgx.host.failures import describe
-from lgx.host.files import check_output
 from lgx.results.merging import find_results
 from lgx.results.report import piped, print_report
 from lgx.results.report_files import report_path, write_comparison
@@ -156,8 +153,7 @@ def _check_places(out: Path | None, shown: list[list[str]], force: bool) -> None
         report_path(out, force)
     for words in shown:
         if "--out" in words:
-            command = f"{ANALYZE} {words[0]}"
-            check_output(words[words.index("--out") + 1], command, partial(is_svg_of, writer=command), force=force)
+            check_svg(words[words.index("--out") + 1], force)
 
 
 def _list() -> None:

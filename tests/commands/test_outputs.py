@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.analyze.__main__ import PROGRAM, mark_of
+from experiments.analyze.__main__ import MARK
 from lgx.artifacts.learngene import Learngene
 from lgx.components.figures import make_panels, write_svg
 from tests.support.command_line import ARCH, analyze, lgx, ok, refusal
@@ -57,6 +57,6 @@ def test_a_learngene_that_a_run_wrote_is_not_replaced_by_extract_but_its_own_is(
 
 def test_a_figure_that_analyze_drew_is_drawn_again(tmp_path):
     out = tmp_path / "x.svg"
-    for mark, words in (("", "did not write it"), (mark_of(f"{PROGRAM} paths"), "no_run")):
+    for mark, words in (("", "did not write it"), (MARK, "no_run")):
         write_svg(make_panels(1)[0], out, "paths", mark)
         assert words in analyze("paths", "--runs", "no_run", "--out", out).sentence
