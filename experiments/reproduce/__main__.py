@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from experiments.analyze.__main__ import COMMANDS as ANALYSES
 from experiments.analyze.__main__ import check_svg
 from experiments.analyze.__main__ import main as analyze
 from experiments.reproduce.costs import costs_as_markdown
@@ -138,7 +139,7 @@ def _make(recipe: Recipe, scale: str, measured: bool, out: Path, force: bool) ->
     if not measured:
         out.mkdir(parents=True, exist_ok=True)
         for words in shown:
-            analyze(words)
+            (analyze if words[0] in ANALYSES else lgx)(words)
 
 
 def _words(line: str, out: Path, force: bool) -> list[str]:

@@ -29,7 +29,7 @@ class Scale:
         steps: Command lines in their order.
         results: Folders of runs, or files of rows, with the measurements.
         measured: Committed files with rows of earlier measurements; may be empty.
-        show: Arguments of ``python -m experiments.analyze`` that draw figures; ``{out}`` is the folder of the results.
+        show: Arguments of ``python -m experiments.analyze`` or ``lgx`` that show results; ``{out}`` is their folder.
         options: How the measurements are compared, without what all scales share.
         judging: How claims about them are judged, likewise.
     """

@@ -131,7 +131,7 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
     scale = {
         "steps": ["data prepare pocket_digits --root data", "sweep s.yaml"],
         "results": "runs/e",
-        "show": f"parameters --start {runs[0]} --trained {runs[1]}",
+        "show": [f"parameters --start {runs[0]} --trained {runs[1]}", "arch 6-Tiny"],
     }
     write_index(place, claims=["ancestor > random"], pocket=scale)
     first = ok(reproduce("sws/table3"))
@@ -139,6 +139,7 @@ def test_a_table_is_reproduced_from_nothing_and_again_from_existing_runs(place):
     assert "ancestor > random" in first.out
     assert "not measured" in first.out
     assert "change magnitude" in first.out
+    assert "6-Tiny" in first.out
     report = place / "runs/reproduce/pocket/sws/table3"
     assert "ancestor &gt; random" in (report / "report.html").read_text()
     assert "0 of 2 runs to do" in ok(reproduce("sws/table3")).out
