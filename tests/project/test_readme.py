@@ -1,5 +1,6 @@
-"""Every command of the README and of the documentation runs, on small files of the right shapes."""
+"""Every command of the README and of the documentation and the notebook run, on small files of the right shapes."""
 
+import json
 import re
 import shlex
 import shutil
@@ -27,7 +28,7 @@ from lgx.core.task import Task
 from lgx.hypernet import Hypernet, HypernetConfig
 from lgx.initialization.expansion import take_layers
 from lgx.methods.lsamd.super_ancestor import SuperAncestor
-from tests.support.command_line import lgx, ok, reproduce
+from tests.support.command_line import lgx, ok, python, reproduce
 from tests.support.fake_text import write_sets, write_vocabulary
 from tests.support.images import write_images
 from tests.support.paths import ROOT
@@ -265,9 +266,9 @@ def test_the_first_commands_of_a_page_lead_from_a_file_of_weights_to_a_small_net
     for line in lines:
         run_line(line.replace("--head 5", "--head 3").replace("--patch-size 8", "--patch-size 16"))
     ancestor = timm.create_model("local-dir:ancestor", pretrained=True)
-    for python in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+    for code in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
         names: dict[str, Any] = {}
-        exec(python, names)
+        exec(code, names)
         assert names["model"](torch.zeros(1, 3, 64, 64)).shape == (1, 3)
         assert names["start"].pretrained_cfg["mean"] == tuple(ancestor.pretrained_cfg["mean"])
     if count == 5:
@@ -279,7 +280,23 @@ def test_the_first_commands_of_a_page_lead_from_a_file_of_weights_to_a_small_net
 
 @pytest.mark.usefixtures("workplace")
 def test_the_python_of_the_reference_runs():
-    (python,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/api.md").read_text(), re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/api.md").read_text(), re.DOTALL)
     names: dict[str, Any] = {}
-    exec(python, names)
+    exec(code, names)
     assert names["model"].num_classes == 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_notebook_runs_after_the_first_steps(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    ok(lgx("data", "prepare", "pocket", "--root", "data"))
+    for name in ("ancestor", "sws"):
+        ok(lgx("fit", "--config", f"experiments/sws/demo/{name}.yaml", "--trainer.max_epochs=2"))
+    cells = json.loads((ROOT / "docs/tutorials/python.ipynb").read_text())["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    done = python("-c", code, timeout=500)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "1438 training images" in done.stdout
+    assert Path("my_digits.safetensors").is_file()
