@@ -3,7 +3,6 @@
 import csv
 import sys
 from collections.abc import Callable, Sequence
-from itertools import product
 from pathlib import Path
 
 from lgx.commands.run import call_one_of
@@ -153,17 +152,14 @@ def length(*, rows: str, out: str = "length.svg", force: bool = False) -> None:
     Raises:
         UserError: If the rows are of another sweep, or the place is taken.
     """
-    from experiments.analyze.length import in_words, leads_of, length_figure
+    from experiments.analyze.length import length_figure, length_table
     from lgx.components.figures import write_svg
     from lgx.core.rows import read_rows
 
     check_svg(out, force)
     found = read_rows(rows)
     write_svg(length_figure(found), out, "length", MARK)
-    for is_trained, other in product((False, True), ("logah", "random")):
-        when = "trained" if is_trained else "untrained"
-        for (layout, steps), lead in leads_of(found, is_trained, other).items():
-            print(f"{when:<10} {layout:<9} {steps:>7,}  tal - {other:<7} {in_words(lead)}")
+    print(length_table(found))
     print(f"written   {out}")
 
 

@@ -103,7 +103,7 @@ class PaperTable:
             row.value
             for row in self.rows
             if (row.result_name if row.is_named_variant else row.method) in methods
-            and (row.architecture.startswith(_ROLES) or same_architecture(row.architecture, architecture))
+            and (row.architecture.startswith(_ROLES) or plain_name(row.architecture) == plain_name(architecture))
             and row.task == self.task_name(task)
             and row.metric == metric
             and (row.epochs == epochs or (row.epochs is None and epochs > 0))
@@ -128,11 +128,6 @@ def paper_names(method: str) -> set[str]:
     """Names of a trained descendant in papers: its method's, and the one that papers give this start after training."""
     spec = registry.find_spec(method)
     return {method, spec.trained_name} if spec and spec.trained_name else {method}
-
-
-def same_architecture(one: str, other: str) -> bool:
-    """Whether two names mean one architecture, like ``Des-S-6`` and ``6-Small``."""
-    return plain_name(one) == plain_name(other)
 
 
 def load_table(name: str) -> PaperTable:

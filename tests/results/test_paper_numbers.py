@@ -3,7 +3,7 @@
 import pytest
 
 from data_modules.registry import IMAGE_SETS
-from experiments.reproduce.paper import load_table, same_architecture, table_names
+from experiments.reproduce.paper import load_table, table_names
 
 COUNTS = {name: int(count) for name, _, count in (pair.partition(" ") for pair in """\
 tal/table1 20, tal/table2 243, tal/table3 90, tal/table4 4, tal/table5 36, tal/table6 50, tal/table7 36,
@@ -68,5 +68,3 @@ def test_names_of_the_papers_are_those_of_lgx():
     assert load_table("sws/table6").task_name("stanford_cars") == "cars196"
     table = load_table("lsamd/table3")
     assert {row.task for row in table.rows} <= {table.task_name(name) for name in IMAGE_SETS}
-    assert same_architecture("Des-S-6", "6-Small")
-    assert not same_architecture("Des-S-6", "6-Base")
