@@ -11,7 +11,7 @@ from scipy.stats import t as student_t
 
 from experiments.reproduce.claims import Claim
 from experiments.reproduce.judged_claims import JudgedClaim, claims_as_markdown
-from experiments.reproduce.paper import PaperRow, PaperTable, load_table
+from experiments.reproduce.paper import PaperRow, PaperTable
 from experiments.reproduce.verdicts import judge, seeds_needed
 from lgx.results.comparison import Options
 from lgx.results.statistics import summarize
@@ -114,15 +114,6 @@ def test_the_seeds_that_an_open_claim_needs_would_decide_it(scale, count, seed):
     assert needed == 2 or widths[1] >= abs(summary.mean)
 
 
-def test_a_claim_about_untrained_networks_ignores_trained_ones():
-    both = [
-        *rows("tal", [0.1, 0.2]), *rows("logah", [0.2, 0.3]),
-        *rows("tal", [0.9, 0.9], 5), *rows("logah", [0.1, 0.2], 5),
-    ]  # fmt: skip
-    assert judge(Claim.parse("tal > logah, untrained"), both).measured.summary.mean == pytest.approx(-10)
-    assert judge(Claim.parse("tal > logah, trained"), both).measured.summary.mean == pytest.approx(75)
-
-
 values = st.lists(st.floats(0, 1), min_size=2, max_size=5)
 
 
@@ -133,22 +124,6 @@ def test_a_reversed_claim_has_the_reversed_verdict(one, other):
     assert there.measured.summary.mean == pytest.approx(-back.measured.summary.mean, abs=1e-9)
     turned = {"holds": "reversed", "reversed": "holds", UNDECIDED: UNDECIDED}
     assert turned[there.answer] == back.answer
-
-
-@pytest.mark.parametrize(
-    ("table", "claim", "ahead"),
-    [
-        ("tal/table2", "tal > logah", 24.37),  # the mean that the notes recompute
-        ("sws/table3", "sws > simple_lg", 17.52),
-        ("lsamd/table3", "lsamd > lsamd_image", 7.569),
-        ("lsamd/table4", "lsamd_last > lsamd_first", 31.73 / 7),
-        ("tal/table8", "tal > tal_no_task", 12.66),
-        ("tal/table6", "tal > logah", 33.74 / 12),  # without the averages
-    ],
-)
-def test_what_a_paper_claims_is_computed_from_its_numbers(table, claim, ahead):
-    verdict = judge(Claim.parse(claim), [], load_table(table))
-    assert verdict.paper == pytest.approx(ahead, abs=0.005)
 
 
 def test_claims_of_two_tables_that_rest_on_the_same_rows_count_once():
