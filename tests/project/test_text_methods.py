@@ -133,16 +133,12 @@ def test_init_writes_what_plain_transformers_reads(text_root, tal, tmp_path):
 @pytest.mark.parametrize(
     ("model", "options", "sentence"),
     [
-        ("Finetune", ["--data.max_len=50"], "in texts of up to 40, but task cola has 260, in texts of up to 50"),
         ("Finetune", ["--model.arch=hf:depth=1,vocab_size=300"], "model.arch: knows 300 tokens"),
         ("Finetune", ["--model.arch=6-Tiny"], "'6-Tiny': reads images, but the task has text; name a network of trans"),
-        ("LoGAH", [], "ViTs-1K holds ViTs"),
         ("LoGAH", ["--model.set=GPTs-1K"], "model.panel: architecture '3-Tiny': reads images"),
     ],
 )  # fmt: skip
 def test_mistakes_end_with_one_sentence(text_root, tmp_path, model, options, sentence):
-    if model == "LoGAH" and not options:
-        options = [f"--model.panel={PANEL}"]
     done = run(text_root, tmp_path, model, *options)
     assert (done.code, sentence in done.sentence) == (2, True), done.err
     assert "Traceback" not in done.err
