@@ -57,7 +57,7 @@ class Sources:
         self.read_rows: Callable[[str], list[Row]] = cache(read_rows)
         self.read_cells: Callable[[str], list[Cells]] = cache(_read_cells)
         self.recipes: Callable[[], dict[str, Recipe]] = cache(load_recipes)
-        self._judged = cache(lambda table: judged_claims([self.recipes()[table]], "mini"))
+        self._judged = cache(lambda table: judged_claims([self.recipes()[table]]))
 
     def rows(self, *names: str, **options: Any) -> Measured:
         """Rows of files of results, or of other files by their paths; see :class:`Measured`."""

@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> None:
         if list(argv) == ["--list"]:
             _list()
         elif list(argv) == ["--claims"]:
-            print(claims_as_markdown(judged_claims(load_recipes().values(), "mini")), costs_as_markdown(), sep="\n\n")
+            print(claims_as_markdown(judged_claims(load_recipes().values())), costs_as_markdown(), sep="\n\n")
         else:
             call(PROGRAM, reproduce, argv or ["--help"])
     except (UserError, OSError) as error:
@@ -128,7 +128,7 @@ def _make(recipe: Recipe, scale: str, measured: bool, out: Path, force: bool) ->
     shown = [] if measured else [_words(line, out, force) for line in how.show]
     _check_places(out if results else None, shown, force)
     if not measured:
-        run_steps(how.steps, lgx)
+        run_steps(how.steps)
     if results:
         files = find_results(results)
         page = report_path(out, force)
@@ -163,7 +163,7 @@ def _list() -> None:
     for recipe in recipes.values():
         scales = [scale + " (measured)" * bool(how.measured) for scale, how in recipe.scales.items()]
         lines.append([recipe.name, escape_markdown(recipe.title), ", ".join(scales), str(len(recipe.claims))])
-    claims = claims_as_markdown(judged_claims(recipes.values(), "mini"))
+    claims = claims_as_markdown(judged_claims(recipes.values()))
     print(piped(lines), "**Claims of the papers, measured at mini scale**", claims, sep="\n\n")
 
 

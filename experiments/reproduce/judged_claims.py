@@ -14,6 +14,7 @@ from lgx.results.comparison import Options
 from lgx.results.merging import find_results
 from lgx.results.report import EMPTY_CELL, piped
 
+_SCALE = "mini"
 Key = TypeVar("Key")
 
 
@@ -68,35 +69,31 @@ def p_in_words(p: float | None) -> str:
     return EMPTY_CELL if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def judged_claims(recipes: Iterable[Recipe], scale: str) -> list[JudgedClaim]:
-    """Judge every claim by the committed measurements of a scale; what nobody measured is ``not measured``.
-
-    Args:
-        recipes: The tables and figures.
-        scale: The scale.
+def judged_claims(recipes: Iterable[Recipe]) -> list[JudgedClaim]:
+    """Judge every claim by the committed measurements, at mini scale; what nobody measured is ``not measured``.
 
     Raises:
         UserError: If a file of measurements is missing or damaged.
     """
     judged = []
     for recipe in recipes:
-        options = recipe.scales[scale].options if scale in recipe.scales else Options()
-        for verdict in _verdicts(recipe, scale):
+        options = recipe.scales[_SCALE].options if _SCALE in recipe.scales else Options()
+        for verdict in _verdicts(recipe):
             is_control = verdict.claim in recipe.controls
             judged.append(JudgedClaim(recipe.name, options.metric, verdict, is_control, options.split))
     return judged
 
 
-def _verdicts(recipe: Recipe, scale: str) -> list[Verdict]:
-    how = recipe.scales.get(scale)
+def _verdicts(recipe: Recipe) -> list[Verdict]:
+    how = recipe.scales.get(_SCALE)
     claims = recipe.claims + recipe.controls
     if how is None or not how.measured:
         return [Verdict(claim, None, None, 0, "not measured") for claim in claims]
     try:
-        judging = recipe.judging(scale, measured=True)
+        judging = recipe.judging(_SCALE, measured=True)
         return compare_and_judge(find_results(how.measured), how.options, judging)[1]
     except UserError as error:
-        raise UserError(f"{recipe.name}, {scale} scale: {error}") from error
+        raise UserError(f"{recipe.name}, {_SCALE} scale: {error}") from error
 
 
 def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:

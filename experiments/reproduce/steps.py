@@ -2,11 +2,12 @@
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lgx.cli import main as lgx
 from lgx.errors import UserError
 
 
@@ -52,18 +53,13 @@ class Step:
         return f"lgx {shlex.join(self.arguments)}"
 
 
-def run_steps(steps: Sequence[Step], run: Callable[[Sequence[str]], None]) -> None:
-    """Run the steps that are not finished.
-
-    Args:
-        steps: The steps in their order.
-        run: Runs a command line without its first word, ``lgx``. What it raises where a step fails ends the steps.
-    """
+def run_steps(steps: Sequence[Step]) -> None:
+    """Run the steps that are not finished, in their order; what a command raises ends them."""
     for number, step in enumerate(steps, start=1):
         done = "  (done)" if step.done else ""
         print(f"\n[{number}/{len(steps)}] {step}{done}", flush=True)
         if done:
             continue
         began = time.monotonic()
-        run(step.arguments)
+        lgx(step.arguments)
         print(f"[{number}/{len(steps)}] {time.monotonic() - began:,.0f} s", flush=True)

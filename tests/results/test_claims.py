@@ -113,7 +113,7 @@ def test_the_committed_verdict_counts_the_parameters_of_the_learngene():
     stored = load_recipe("sws/table2").scales["mini"].judging.stored["sws"]
     auxiliary = parse_architecture(stored)
     learngene = Learngene("sws", auxiliary, take_layers(auxiliary.build().state_dict(), [0, 2, 5, 7, 10]))
-    (found,) = (c for c in judged_claims([load_recipe("sws/table2")], "mini") if c.verdict.claim == STORED)
+    (found,) = (c for c in judged_claims([load_recipe("sws/table2")]) if c.verdict.claim == STORED)
     separate = [stored.split(",stages")[0].replace("depth=12", f"depth={n}") + ",num_classes=10" for n in (5, 7, 9)]
     each = sum(cost_of(parse_architecture(name)).parameters for name in separate)
     assert found.verdict.factor == pytest.approx(each / learngene.num_parameters)
