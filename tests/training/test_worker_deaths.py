@@ -6,12 +6,15 @@ import subprocess
 import sys
 import time
 from multiprocessing import resource_sharer
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+import torch
 from lightning.pytorch import Trainer
 
 from lgx.artifacts.checkpoints import load_checkpoint
+from lgx.training.callbacks.results import SaveResults
 from tests.support.command_line import arguments, lgx, python, wait_until
 from tests.support.forks import start
 from tests.support.images import write_images
@@ -60,6 +63,33 @@ def test_a_killed_process_ends_the_others_and_the_run_can_be_resumed(images, tmp
     assert load_checkpoint(last)["global_step"] == 3
     assert list(tmp_path.rglob("*.tmp")) == []
     assert lgx(*command(images, tmp_path, "--data.batch_size=16", "--ckpt_path=last")).code == 0
+
+
+def test_each_process_continues_its_own_share_of_an_interrupted_epoch():
+    """The first process writes the checkpoint for all; ``make slurm`` checks this with real processes."""
+    shares = [(3, 0.5), (4, 0.25)]
+
+    def trainer(rank, world):
+        column = iter([torch.tensor([seen for seen, _ in shares]), torch.tensor([mean for _, mean in shares])])
+        strategy = SimpleNamespace(all_gather=lambda _: next(column))
+        return SimpleNamespace(global_rank=rank, world_size=world, is_global_zero=rank == 0, strategy=strategy)
+
+    first = SaveResults()
+    first.load_state_dict({"epoch": 2, "seen": 3, "mean": 0.5})
+    checkpoint = {"callbacks": {first.state_key: first.state_dict()}}
+    first.on_save_checkpoint(trainer(0, 2), SimpleNamespace(device="cpu"), checkpoint)
+
+    def resumed(rank, world):
+        callback = SaveResults()
+        callback.load_state_dict(checkpoint["callbacks"][first.state_key])
+        callback.on_train_start(trainer(rank, world), None)
+        state = callback.state_dict()
+        return state["seen"], state["mean"]
+
+    assert [resumed(rank, 2) for rank in (0, 1)] == shares
+    assert resumed(0, 1) == (7, pytest.approx((3 * 0.5 + 4 * 0.25) / 7))
+    assert resumed(0, 3)[0] == 7
+    assert resumed(1, 3) == (0, 0.0)
 
 
 @pytest.mark.slow

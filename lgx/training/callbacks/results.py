@@ -127,8 +127,8 @@ class SaveResults(Callback):
     """Add rows to ``results.csv`` in the run's folder: each metric of a validation or test, each epoch's training loss.
 
     The training loss is the mean over the epoch's examples of all processes, each with the weights of its step. The
-    checkpoint contains the mean of an interrupted epoch, so that a resumed run writes the same row. Methods that
-    evaluate untrained descendants have no such row, because their rows describe the descendants, not the trained
+    checkpoint contains each process's mean of an interrupted epoch, so that a resumed run writes the same row. Methods
+    that evaluate untrained descendants have no such row, because their rows describe the descendants, not the trained
     network.
 
     Attributes:
@@ -139,13 +139,19 @@ class SaveResults(Callback):
         self.epoch_loss: float | None = None
         self._epoch = -1
         self._seen = 0
-        self._total: Any = 0.0  # a tensor after the first batch, so that no step waits for the device
+        self._mean: Any = 0.0  # a tensor after the first batch, so that no step waits for the device
+        self._shares: list[tuple[int, float]] = []
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Let the first process continue an interrupted epoch of all processes."""
-        if not trainer.is_global_zero:
-            self._seen = 0
-            self._total = 0.0
+        """Continue an interrupted epoch with this process's share of it."""
+        shares = self._shares
+        self._shares = []
+        if len(shares) == trainer.world_size:
+            self._seen, self._mean = shares[trainer.global_rank]
+        elif shares:  # the number of processes has changed: the first process continues the sum of all
+            seen = sum(count for count, _ in shares)
+            mean = sum(count * mean for count, mean in shares) / max(1, seen)
+            self._seen, self._mean = (seen, mean) if trainer.is_global_zero else (0, 0.0)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -154,18 +160,19 @@ class SaveResults(Callback):
         if self._epoch != trainer.current_epoch:
             self._epoch = trainer.current_epoch
             self._seen = 0
-            self._total = 0.0
+            self._mean = 0.0
         assert isinstance(pl_module, Method)
         self._seen += len(batch.inputs)
-        self._total = self._total + pl_module.step_losses["loss"].double() * len(batch.inputs)
+        loss = pl_module.step_losses["loss"]
+        self._mean = self._mean + (loss - self._mean) * (len(batch.inputs) / self._seen)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Add a row of the training split."""
         if not isinstance(pl_module, Method) or self._epoch != trainer.current_epoch:
             return
-        mean, seen = self._over_all(trainer)
-        # In single precision, a run that was resumed has the same value, though it added in another order.
-        self.epoch_loss = torch.tensor(mean, dtype=torch.float).item()
+        sums = torch.as_tensor([self._mean * self._seen, self._seen], device=pl_module.device)
+        total, seen = trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+        self.epoch_loss = total / seen
         folder = run_folder(trainer)
         if pl_module.evaluates_starts or folder is None or not trainer.is_global_zero:
             return
@@ -174,24 +181,28 @@ class SaveResults(Callback):
             return  # an epoch over several tasks has no loss of one of them
         task, architecture, *_ = evaluations[0]
         row = _common(trainer, pl_module, "train", trainer.current_epoch + 1)
-        measured = row(architecture=architecture, task=task, metric="loss", value=self.epoch_loss, n=seen)
+        measured = row(architecture=architecture, task=task, metric="loss", value=self.epoch_loss, n=int(seen))
         add_rows(folder / "results.csv", [measured])
 
+    def state_dict(self) -> dict[str, Any]:
+        """Mean and number of examples of the epoch so far on this process."""
+        return {"epoch": self._epoch, "seen": self._seen, "mean": float(self._mean)}
+
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Add the mean and the number of examples of the epoch so far, of all processes."""
-        mean, seen = self._over_all(trainer)
-        checkpoint["callbacks"][self.state_key] = {"epoch": self._epoch, "seen": seen, "mean": mean}
+        """Add the shares of all processes; only the first process writes the checkpoint."""
+        if trainer.world_size > 1:
+            gather = trainer.strategy.all_gather
+            device = pl_module.device
+            seen = gather(torch.tensor(self._seen, device=device)).tolist()
+            mean = gather(torch.tensor(float(self._mean), device=device)).tolist()
+            checkpoint["callbacks"][self.state_key]["shares"] = [list(share) for share in zip(seen, mean, strict=True)]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue an interrupted epoch."""
         self._epoch = state_dict["epoch"]
         self._seen = state_dict["seen"]
-        self._total = state_dict["mean"] * self._seen
-
-    def _over_all(self, trainer: Trainer) -> tuple[float, int]:
-        mine = torch.tensor([self._total, self._seen], dtype=torch.float64, device=trainer.strategy.root_device)
-        total, seen = trainer.strategy.reduce(mine, reduce_op="sum").tolist()
-        return total / max(1, seen), round(seen)
+        self._mean = state_dict["mean"]
+        self._shares = [(seen, mean) for seen, mean in state_dict.get("shares", [(self._seen, self._mean)])]
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Add rows of the validation split."""
