@@ -68,7 +68,7 @@ _OTHER_OPTIONS = ("lora", "use_1d_decoder", "is_ghn2", "hypernet", "decoder", "p
 _ADDED_OPTION = "convention"
 """The option of this project that may be added; the official code has none for it."""
 _FORMER_OPTION = "class_position_std"
-"""An option in files of lgx 0.3, always 0."""
+"""An option of lgx 0.3; a file with another value than 0 is refused."""
 
 
 def rename_official_weights(state: Mapping[str, Tensor], config: HypernetConfig) -> dict[str, Tensor]:
@@ -217,7 +217,7 @@ def read_config(values: Any, name: str) -> HypernetConfig:
         unneeded = {"task_width", "vocab_size"}
         if values.get("decoder") == "conv":
             unneeded |= {"rank", "max_size", "layout"}
-        values = {key: value for key, value in values.items() if key != _FORMER_OPTION}
+        values = {key: value for key, value in values.items() if (key, value) != (_FORMER_OPTION, 0)}
         check_keys(values, keys, set(keys) - unneeded, name)
     try:
         return HypernetConfig(**values)

@@ -70,6 +70,8 @@ def test_the_class_tokens_position_is_zero_and_files_of_lgx_0_3_say_so():
     assert first["pos_embed"][0, 0].count_nonzero() == 0
     torch.testing.assert_close(first, second, rtol=0, atol=0)
     assert read_config({**hypernet.config.to_dict(), "class_position_std": 0.0}, "file") == hypernet.config
+    with pytest.raises(UserError, match="class_position_std"):
+        read_config({**hypernet.config.to_dict(), "class_position_std": 0.02}, "file")
 
 
 @pytest.mark.parametrize("largest", [8, 48])
