@@ -19,7 +19,7 @@ from lgx.artifacts.learngene import SUFFIX, Learngene
 from lgx.artifacts.pretrained import architecture_of
 from lgx.core.batch import Batch
 from lgx.core.rows import read_rows
-from lgx.core.task import Task
+from lgx.core.task import IGNORE, Task
 from lgx.methods import Family
 from lgx.methods.nested.head import HeadInputs, _by_width, ends_with_linear, fit_head, fit_temperature
 from tests.support.command_line import arguments, lgx, ok
@@ -76,7 +76,7 @@ def test_only_the_head_changes_when_training_ends(ancestor, images, finished, tm
     assert fmean(scores) == pytest.approx(learngene.metrics["val/acc"])  # of the front
 
 
-def random_family():
+def random_family(precision="32-true"):
     """A family of two sizes with random weights, in a trainer."""
     torch.manual_seed(0)
     whole = parse_architecture("depth=2,embed_dim=16,num_heads=2,patch_size=4,img_size=16", num_classes=3)
@@ -86,7 +86,7 @@ def random_family():
     ).eval()  # fmt: skip
     method.network = whole.build()
     method.network.register_buffer("layer_order", torch.arange(2.0))
-    method.trainer = Trainer(logger=False, enable_checkpointing=False, accelerator="cpu")
+    method.trainer = Trainer(precision=precision, logger=False, enable_checkpointing=False, accelerator="cpu")
     return method
 
 
@@ -114,29 +114,49 @@ def test_the_fit_is_the_minimum_of_the_training_loss_with_its_penalty(monkeypatc
     assert not torch.allclose(weight, start["weight"], atol=1e-2)
 
 
-def test_a_head_is_divided_by_the_temperature_with_the_lowest_validation_loss_of_both_sizes(monkeypatch):
+def one_label(answers):
+    """The answers of a network as labels, a quarter of them wrong; their loss in plain torch."""
+    labels = answers.argmax(1)
+    labels = torch.where(torch.arange(40) % 4 == 0, (labels + 1) % 3, labels)
+    return labels, lambda logits: F.cross_entropy(logits, labels)
+
+
+def several_labels(answers):
+    """The same with several labels for each image, of which some are unknown."""
+    labels = (answers > 0).long()
+    labels[::4] = 1 - labels[::4]
+    labels[::5, 0] = IGNORE
+    known = labels != IGNORE
+    return labels, lambda logits: F.binary_cross_entropy_with_logits(logits[known], labels[known].double())
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+@pytest.mark.parametrize("labeled", [one_label, several_labels])
+def test_a_head_is_divided_by_the_temperature_with_the_lowest_validation_loss_of_both_sizes(
+    monkeypatch, labeled, precision
+):
     monkeypatch.setattr(Trainer, "enable_validation", True)
-    method = random_family()
-    head = method.network.head.weight
-    head.data.mul_(30)  # too sure: a quarter of its answers are wrong
+    method = random_family(precision)
+    head = method.network.head
+    head.weight.data.mul_(30)  # too sure: a quarter of its answers are wrong
+    head.bias.data.normal_()
     inputs = torch.randn(40, 3, 16, 16)
-    answers = method.logits(method.architecture, inputs).argmax(1)
-    targets = torch.where(torch.arange(40) % 4 == 0, (answers + 1) % 3, answers)
+    before = [parameter.detach().clone() for parameter in head.parameters()]
+
+    def logits(size):
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed"):
+            return method.logits(size, inputs).double()
+
+    targets, loss = labeled(logits(method.architecture))
     batches = [Batch(inputs[:30], targets[:30], "x"), Batch(inputs[30:], targets[30:], "x")]
     method.data_module = lambda: SimpleNamespace(val_dataloader=lambda: batches)
-    before = head.detach().clone()
-
-    def loss(factor):
-        head.data.copy_(before * factor)
-        logits = [method.logits(size, inputs).detach() for size in method.measured]
-        return fmean(float(F.cross_entropy(each, targets)) for each in logits)
-
-    losses = {step: loss(20 / step) for step in range(20, 101)}  # temperatures 1 to 5; the bias is zero
-    head.data.copy_(before)
+    losses = {step: fmean(float(loss(logits(size) * 20 / step)) for size in method.measured) for step in range(20, 101)}
     fit_temperature(method)
-    best = min(losses, key=losses.__getitem__)
-    assert 25 < best < 100
-    assert torch.allclose(head, before * 20 / best)
+    best = min(losses, key=losses.__getitem__)  # of the temperatures 1 to 5
+    assert 20 < best < 100
+    assert all(
+        torch.allclose(*pair) for pair in zip(head.parameters(), [each * 20 / best for each in before], strict=True)
+    )
 
 
 def test_a_run_without_validation_images_ends_with_its_fitted_head(ancestor, images, tmp_path):
