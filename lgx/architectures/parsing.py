@@ -152,7 +152,7 @@ def _check_kind(text: str, kind: Kind | None) -> None:
     if kind is None or kind in family_of_text(text).kinds:
         return
     fitting = next(family for family in reversed(FAMILIES.values()) if kind in family.kinds)  # the simplest is last
-    reads, gets = ("images", "text") if kind == "text" else ("text", "images")
+    reads, gets = ("images", "text") if kind in ("text", "language") else ("text", "images")
     raise UserError(
         f"architecture {text!r}: reads {reads}, but the task has {gets}; name a {fitting.label}, e.g. {fitting.example}"
     )

@@ -56,12 +56,11 @@ class Source:
     @property
     def weights(self) -> Path | None:
         """The file of weights: itself, or the file in a model folder; None if there is none."""
-        if "\0" in self.place or len(self.place) > 4096:  # an option that is not a source may contain any text
-            return None
-        path = Path(self.place)
-        files = [path / name for name in ("model.safetensors", "pytorch_model.bin")] if path.is_dir() else [path]
-        weights = (file for file in files if file.suffix in WEIGHTS_SUFFIXES or is_learngene(str(file)))
-        return next((file for file in weights if file.is_file()), None)
+        names = ("model.safetensors", "pytorch_model.bin")
+        files = [os.path.join(self.place, name) for name in names] if os.path.isdir(self.place) else [self.place]
+        # os.path refuses no text, unlike pathlib: an option that is not a source may be too long for a path
+        files = [file for file in files if os.path.isfile(file)]
+        return next((Path(file) for file in files if file.endswith(WEIGHTS_SUFFIXES) or is_learngene(file)), None)
 
 
 def is_learngene(place: str) -> bool:

@@ -14,6 +14,7 @@ from lgx.architectures import (
     name_of,
     parse_any_architecture,
     parse_architecture,
+    parse_for,
     parse_like,
 )
 from lgx.components.optim import parameter_groups
@@ -72,6 +73,8 @@ def test_parse_like_takes_the_inputs_of_its_base():
     assert parse_like("3-GPT2,max_len=9", GPT2).max_len == 9
     with pytest.raises(UserError, match="reads text, but the task has images"):
         parse_like("3-GPT2", ViTArchitecture())
+    with pytest.raises(UserError, match="reads images, but the task has text"):
+        parse_for("depth=3", "language")
     with pytest.raises(UserError, match="reads text"):
         parse_architecture("3-GPT2")
     with pytest.raises(UserError, match="family 'bert'"):

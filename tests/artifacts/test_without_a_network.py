@@ -36,3 +36,8 @@ def test_cached_weights_are_read_without_a_network(no_network):
     loaded = load_pretrained(NAME)
     assert torch.equal(loaded.tensors["pos_embed"], model.pos_embed)
     assert loaded.mean == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("text", ["hf:depth=2,config=" + "x" * 300, "x\0y"])
+def test_an_option_that_is_no_path_has_no_weights(text):
+    assert resolve(text).weights is None
