@@ -48,7 +48,7 @@ class EqualSizes(SlicedNetwork):
         guidance: What the slices learn from the ancestor.
         sizes: Sizes to train besides the whole network, as differences from it: ``depth=6,embed_dim=128``. By default
             half of the layers; half of the layers at two thirds of the width; a quarter of the layers at two thirds of
-            the width with half of the MLP.
+            the width with half of the MLP. A family also has a quarter of the layers at the full width.
         compute: Compute of the whole training, in epochs of training the whole network. The smallest size gets at least
             600 updates. With it the run ends after so many passes over the data, and is validated about ten times;
             ``trainer.max_epochs`` and ``trainer.max_steps`` can only end it earlier; -1 is no limit. By default they
@@ -58,7 +58,11 @@ class EqualSizes(SlicedNetwork):
     Attributes:
         front: The measured sizes after training; None before, and without validation.
         columns: Further scores of measured sizes, by name.
+        lists_shallow: Whether a quarter of the layers at the full width is a default size. Then all measured sizes lie
+            between trained ones.
     """
+
+    lists_shallow = False
 
     def __init__(
         self, guidance: DistillGuidance, sizes: Sequence[str] | None = None, compute: float | None = None, **kwargs: Any
@@ -79,7 +83,7 @@ class EqualSizes(SlicedNetwork):
     def listed(self) -> list[Architecture]:
         """The listed sizes."""
         if self.sizes is None:
-            return default_sizes(self.architecture)
+            return default_sizes(self.architecture, self.lists_shallow)
         try:
             return list(dict.fromkeys(parse_size(text, self.architecture) for text in self.sizes))
         except UserError as error:

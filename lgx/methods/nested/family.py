@@ -58,6 +58,7 @@ class Family(SeveralNetworks, EqualSizes):
     """
 
     spec = FAMILY
+    lists_shallow = True
 
     def __init__(self, ancestor: str, **kwargs: Any) -> None:
         super().__init__(guidance="logits", ancestor=ancestor, **kwargs)

@@ -41,13 +41,20 @@ def parse_size(text: str, whole: Architecture) -> Architecture:
     return size
 
 
-def default_sizes(whole: Architecture) -> list[Architecture]:
-    """Half of the layers; these at two thirds of the width; a quarter of the layers so, with half of the MLP."""
+def default_sizes(whole: Architecture, with_shallow: bool = False) -> list[Architecture]:
+    """Half of the layers; these at two thirds of the width; a quarter of the layers so, with half of the MLP.
+
+    Args:
+        whole: The whole network.
+        with_shallow: Whether a quarter of the layers at the full width comes second.
+    """
     sizes = Sizes.within(whole)
     half, quarter = max(1, whole.depth // 2), max(1, whole.depth // 4)
     narrow = max(sizes.head, 2 * whole.embed_dim // 3 // sizes.head * sizes.head)
     small = min(sizes.ratios(narrow), key=lambda ratio: abs(ratio - whole.mlp_ratio / 2))
     networks = [sizes.network(half, whole.embed_dim, whole.mlp_ratio)]
+    if with_shallow:
+        networks.append(sizes.network(quarter, whole.embed_dim, whole.mlp_ratio))
     networks += [sizes.network(half, narrow, whole.mlp_ratio), sizes.network(quarter, narrow, small)]
     return list(dict.fromkeys(networks))
 

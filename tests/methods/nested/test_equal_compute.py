@@ -28,7 +28,7 @@ def test_every_size_of_a_family_is_as_good_as_the_same_size_trained_alone_with_i
     ok(lgx(*given, f"--trainer.max_epochs={EPOCHS}", "--name=family"))
     family, count = scores(tmp_path / "test/family/seed0")
     whole = parse_architecture(ARCH)
-    networks = [*default_sizes(whole), whole]
+    networks = [*default_sizes(whole, with_shallow=True), whole]
     rates = [1 / network.count_macs() for network in networks]
     alone = {}
     for network, rate in zip(networks, rates, strict=True):

@@ -119,8 +119,8 @@ def test_sizes_are_stored_exactly(tmp_path):
             assert parse_size(slice_text(size), whole) == parse_size(size.spec(["mlp_ratio"]), whole) == size
     tiny = ViTArchitecture(12, 192, 3, patch_size=8, img_size=64)
     assert slice_text(tiny) == "depth=12,embed_dim=192,num_heads=3,mlp_ratio=4"
-    small = [(size.depth, size.embed_dim, size.mlp_ratio) for size in default_sizes(tiny)]
-    assert small == [(6, 192, 4), (6, 128, 4), (3, 128, 2)]
+    small = [(size.depth, size.embed_dim, size.mlp_ratio) for size in default_sizes(tiny, with_shallow=True)]
+    assert small == [(6, 192, 4), (3, 192, 4), (6, 128, 4), (3, 128, 2)]
     assert {size.mlp_ratio for size in size_grid(tiny, 3, 128)} == {2, 4}
     assert (len(size_grid(tiny, 3, 128)), len(size_grid(tiny.replace(embed_dim=768, num_heads=12), 3, 64))) == (40, 40)
 
