@@ -333,6 +333,8 @@ def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str
         notes.append("Every text counts with data.max_len tokens; shorter texts cost less.")
     if method.drawn:
         notes.append("FLOPs are means over the networks that steps draw. Memory is that of the largest of them.")
+    if method.finishes:
+        notes.append("Not counted: what changes the weights when training ends, such as the fit of a family's head.")
     if method.evaluates_starts and options.tflops is not None:
         notes.append(
             "A hypernetwork's thin products and many small operations reach a smaller share of TFLOP/s than an "

@@ -52,6 +52,7 @@ def test_plan_and_run_count_what_torch_counts(name, images, ancestor, tmp_path, 
     training = counter.get_total_flops() - summary["start_flops"]
     if name == "Finetune":
         assert summary["start_flops"] > 0
+    assert any("training ends" in note for note in planned.notes) == (name == "Family")
     assert planned.steps.total == summary["steps"]
     assert planned.total_flops == pytest.approx(training, rel=0.03)
     assert summary["flops"] == pytest.approx(training, rel=0.03)
