@@ -334,7 +334,7 @@ def _notes(run: Configured, sources: tuple[str, ...], sharded: bool) -> list[str
     if method.drawn:
         notes.append("FLOPs are means over the networks that steps draw. Memory is that of the largest of them.")
     if method.finishes:
-        notes.append("Not counted: what changes the weights when training ends, such as the fit of a family's head.")
+        notes.append("Not counted: the change of the weights when training ends, such as the fit of a head.")
     if method.evaluates_starts and options.tflops is not None:
         notes.append(
             "A hypernetwork's thin products and many small operations reach a smaller share of TFLOP/s than an "
